@@ -1,0 +1,81 @@
+"""Every stable error code, in one place, and the one exception that carries them."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class ErrorCode(StrEnum):
+    """What a caller, an operator or a script may rely on; the sentence beside it may change."""
+
+    # What a caller asked for
+    INVALID_ARGUMENT = "INVALID_ARGUMENT"
+    INVALID_QUERY = "INVALID_QUERY"
+    TABLE_NOT_FOUND = "TABLE_NOT_FOUND"
+    COLUMN_NOT_FOUND = "COLUMN_NOT_FOUND"
+    # What the owner set up
+    DATABASE_NOT_SET = "DATABASE_NOT_SET"
+    DATABASE_NOT_FOUND = "DATABASE_NOT_FOUND"
+    TABLE_UNREADABLE = "TABLE_UNREADABLE"
+    TEXT_COLUMN_MISSING = "TEXT_COLUMN_MISSING"
+    TOO_MANY_COLUMNS = "TOO_MANY_COLUMNS"
+    SETTING_INVALID = "SETTING_INVALID"
+    # What the server refuses before MCP sees the request
+    HOST_REFUSED = "HOST_REFUSED"
+    ORIGIN_REFUSED = "ORIGIN_REFUSED"
+    PATH_NOT_FOUND = "PATH_NOT_FOUND"
+    METHOD_NOT_ALLOWED = "METHOD_NOT_ALLOWED"
+    CONTENT_TYPE_REFUSED = "CONTENT_TYPE_REFUSED"
+    ACCEPT_REFUSED = "ACCEPT_REFUSED"
+    BODY_TOO_LARGE = "BODY_TOO_LARGE"
+    BODY_NOT_JSON = "BODY_NOT_JSON"
+    EVENT_REFUSED = "EVENT_REFUSED"
+    # What the indexer meets
+    SOURCE_NOT_FOUND = "SOURCE_NOT_FOUND"
+    NOTHING_INDEXED = "NOTHING_INDEXED"
+    INDEX_LOCKED = "INDEX_LOCKED"
+    TABLE_NOT_OURS = "TABLE_NOT_OURS"
+    BUILD_FAILED = "BUILD_FAILED"
+    # What should not happen
+    INTERNAL_ERROR = "INTERNAL_ERROR"
+
+
+MEANINGS: dict[ErrorCode, str] = {
+    ErrorCode.INVALID_ARGUMENT: "An argument is unknown, of the wrong type or out of range; the sentence says which.",
+    ErrorCode.INVALID_QUERY: "The query is empty or longer than the limit that the sentence names.",
+    ErrorCode.TABLE_NOT_FOUND: "No table of that name; the sentence lists the tables there are.",
+    ErrorCode.COLUMN_NOT_FOUND: "No column of that name, or not of a kind that can be searched.",
+    ErrorCode.DATABASE_NOT_SET: "No database is configured: set `LANCEDB_PATH`.",
+    ErrorCode.DATABASE_NOT_FOUND: "The configured database folder does not exist or is not a folder.",
+    ErrorCode.TABLE_UNREADABLE: "The table's files are damaged, incomplete or of an unknown format: index it again.",
+    ErrorCode.TEXT_COLUMN_MISSING: "The table has no text column: set `LANCEDB_TEXT_COLUMN` or pass `textColumn`.",
+    ErrorCode.TOO_MANY_COLUMNS: "The table has more columns than can be served.",
+    ErrorCode.SETTING_INVALID: "A setting has a value that cannot be used; the sentence names it and its range.",
+    ErrorCode.HOST_REFUSED: "The Host header is not allowed: add it to `BEDIVERE_ALLOWED_HOSTS`.",
+    ErrorCode.ORIGIN_REFUSED: "The Origin header is not allowed: add it to `BEDIVERE_ALLOWED_ORIGINS`.",
+    ErrorCode.PATH_NOT_FOUND: "Nothing is served at that path; the sentence names the endpoint.",
+    ErrorCode.METHOD_NOT_ALLOWED: "Only POST is served on the endpoint.",
+    ErrorCode.CONTENT_TYPE_REFUSED: "The body must be sent as `application/json`.",
+    ErrorCode.ACCEPT_REFUSED: "The Accept header excludes `application/json`, the only kind of answer there is.",
+    ErrorCode.BODY_TOO_LARGE: "The request body is larger than `BEDIVERE_MAX_BODY_BYTES`.",
+    ErrorCode.BODY_NOT_JSON: "The request body is not one JSON object.",
+    ErrorCode.EVENT_REFUSED: "The Lambda event is not an API Gateway HTTP request.",
+    ErrorCode.SOURCE_NOT_FOUND: "The folder to index does not exist or is not a folder.",
+    ErrorCode.NOTHING_INDEXED: "No document with text was found; the old table, if any, is untouched.",
+    ErrorCode.INDEX_LOCKED: "Another `bedivere index` is writing this table.",
+    ErrorCode.TABLE_NOT_OURS: "A table that `bedivere index` did not build stands there: choose another `--table`.",
+    ErrorCode.BUILD_FAILED: "The new table could not be made whole; the old table, if any, is untouched.",
+    ErrorCode.INTERNAL_ERROR: "A fault of Bedivere itself; the server's log has its details.",
+}
+
+
+class BedivereError(Exception):
+    """A failure whose cause is known: a stable code and one sentence that says the way out.
+
+    The sentence is shown to callers, so it never holds a path of the machine, a secret or a library's text.
+    """
+
+    def __init__(self, code: ErrorCode, sentence: str) -> None:
+        super().__init__(f"{code}: {sentence}")
+        self.code = code
+        self.sentence = sentence

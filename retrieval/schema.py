@@ -1,0 +1,88 @@
+"""The columns that the indexer writes and the provenance record that travels with a table.
+
+One row is one chunk. Readers need only `text`; whatever else a table holds comes back as metadata.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final, cast
+
+FORMAT: Final = 1
+"""Grows when a reader of the last format could no longer read the table."""
+
+PROVENANCE_KEY: Final = b"bedivere"
+"""Key of the provenance record in the Arrow schema's metadata."""
+
+DEFAULT_TABLE: Final = "documents"
+
+STRING_COLUMNS: Final = (
+    "id",
+    "path",
+    "title",
+    "heading",
+    "text",
+    "url",
+    "collection",
+    "version",
+    "status",
+    "date",
+    "superseded_by",
+    "content_hash",
+    "idents",
+    "search_text",
+)
+"""Columns of UTF-8 text, null where unknown. `search_text` is title, breadcrumb and text, the column that is
+searched; `idents` holds identifiers and their parts, separated by spaces."""
+
+ORDINAL_COLUMN: Final = "chunk"
+"""int32: the chunk's place in its document, from 0."""
+
+VECTOR_COLUMN: Final = "vector"
+"""Fixed-size list of float32, present once a table is embedded."""
+
+COLUMNS: Final = (*STRING_COLUMNS, ORDINAL_COLUMN)
+
+INTERNAL_COLUMNS: Final = frozenset({"idents", "search_text", "content_hash"})
+"""Columns that serve search itself and never come back as metadata."""
+
+BREADCRUMB_SEPARATOR: Final = " > "
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """Where a table comes from; stored as JSON in the schema metadata, see `PROVENANCE_KEY`."""
+
+    tool_version: str
+    lancedb_version: str
+    built_at: str
+    """UTC, ISO 8601, to the second."""
+    source: dict[str, Any]
+    """`files` (count), `bytes`, `revision` (git commit or null)."""
+    chunker: dict[str, Any]
+    """The chunker's parameters; chunks of a table with other parameters are not reused."""
+    corpus_version: str
+    """SHA-256 over the documents' places and contents, in hexadecimal."""
+    embedding: dict[str, Any] | None = None
+    """`model` and `dimensions`, or null where the table has no vectors."""
+    format: int = field(default=FORMAT)
+
+    def to_metadata(self) -> dict[bytes, bytes]:
+        record = json.dumps(asdict(self), sort_keys=True, separators=(",", ":"))
+        return {PROVENANCE_KEY: record.encode()}
+
+    @classmethod
+    def from_metadata(cls, metadata: dict[bytes, bytes] | None) -> Provenance | None:
+        """The record in a schema's metadata; None where there is none or it cannot be understood."""
+        raw = (metadata or {}).get(PROVENANCE_KEY)
+        if raw is None:
+            return None
+        try:
+            record = json.loads(raw)
+            if not isinstance(record, dict):
+                return None
+            known = cast("dict[str, Any]", record)
+            return cls(**{name: known[name] for name in cls.__dataclass_fields__ if name in known})
+        except (ValueError, TypeError):
+            return None
