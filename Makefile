@@ -1,0 +1,99 @@
+# The whole developer interface. `make` lists what there is.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-builtin-rules
+
+PYTHON ?= python3
+HOST ?= 127.0.0.1
+PORT ?= 3000
+PYTEST_ARGS ?=
+WORKERS ?= auto
+
+BIN := .venv/bin
+UV := $(BIN)/uv
+# The Python that is there is the one that is used: uv neither downloads nor looks for another.
+export UV_PYTHON_DOWNLOADS := never
+export UV_NO_PROGRESS := 1
+# As pip does: trust what the machine trusts, a company's own authority included.
+export UV_SYSTEM_CERTS ?= 1
+# The project's own .venv, whatever environment the caller has activated.
+export VIRTUAL_ENV := $(CURDIR)/.venv
+unexport PYTHONHOME PYTHONPATH CONDA_PREFIX
+
+READY := .venv/.ready
+LOCK := $(UV) pip compile pyproject.toml --quiet --universal --python-version 3.11 --generate-hashes \
+	--no-emit-index-url --no-annotate --custom-compile-command 'make lock' $(if $(UPGRADE),--upgrade)
+
+.PHONY: help setup run test lint types walls unit e2e bench conformance format core lock clean
+
+help: ## What can be done here
+	@echo "Bedivere. Needs Python 3.11 or later, pip and make; everything else goes into .venv"
+	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+setup: $(READY) ## Make .venv and install what requirements/dev.lock holds, hashes checked (PYTHON=python3.13 for another)
+
+# uv itself comes by pip, from the same lock, and is fetched only where it is missing.
+$(UV):
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "Bedivere needs Python 3.11 or later, but $(PYTHON) is `$(PYTHON) --version 2>&1 || true`; name another with PYTHON=python3.11" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null \
+		|| { echo "$(PYTHON) cannot make virtual environments; on Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; }
+	$(PYTHON) -m venv .venv
+	@awk '/^[^ ]/ { wanted = /^uv==/ } wanted' requirements/dev.lock > .venv/uv.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement .venv/uv.lock
+
+# The project is built with the hatchling that the lock holds, so nothing is fetched without its hash.
+$(READY): requirements/dev.lock pyproject.toml | $(UV)
+	$(UV) pip sync --quiet --require-hashes --compile-bytecode requirements/dev.lock
+	$(UV) pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+run: setup ## Index this project's own documentation and serve it on http://HOST:PORT/mcp until Ctrl-C
+	@mkdir -p build
+	$(BIN)/bedivere index . build/database --include README.md --include 'docs/**'
+	@exec $(BIN)/bedivere serve --http $(PORT) --host $(HOST) --database build/database
+
+test: lint types walls ## Everything a reviewer would run: lint, types, the walls, all tests with coverage
+	$(BIN)/pytest --numprocesses $(WORKERS) --cov --cov-report=term $(PYTEST_ARGS)
+
+lint: setup ## Style and formatting
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: setup ## Types, strictly
+	$(BIN)/pyright
+
+walls: setup ## Which package may import which
+	$(BIN)/lint-imports --no-logo
+
+unit: setup ## The tests that need no second process
+	$(BIN)/pytest -m 'not e2e' $(PYTEST_ARGS)
+
+e2e: setup ## The tests that drive the finished product
+	$(BIN)/pytest -m e2e $(PYTEST_ARGS)
+
+bench: setup ## Figures, as ratios, without thresholds
+	$(BIN)/python -m tests.bench $(BENCH_ARGS)
+
+conformance: setup ## The official MCP conformance suite against a live server, check by check
+	$(BIN)/pytest --verbose tests/e2e/test_conformance.py $(PYTEST_ARGS)
+
+format: setup ## Rewrite the code in the project's style
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+core: $(UV) ## Import the server with only what the Lambda image installs
+	$(UV) venv --quiet --clear --python $(BIN)/python build/core
+	VIRTUAL_ENV=$(CURDIR)/build/core $(UV) pip sync --quiet --require-hashes requirements/core.lock
+	build/core/bin/python -c 'import handler.main, retrieval.retriever'
+
+lock: $(UV) ## Renew requirements/*.lock and the npm lock from what they were made of (UPGRADE=1 for newer versions)
+	$(LOCK) --extra dev --output-file requirements/dev.lock
+	$(LOCK) --extra index --constraint requirements/dev.lock --output-file requirements/index.lock
+	$(LOCK) --constraint requirements/dev.lock --output-file requirements/core.lock
+	$(BIN)/python -m tests.e2e.conformance.npm lock
+
+clean: ## Remove .venv and everything built
+	rm -rf .venv build dist htmlcov .coverage .coverage.* .pytest_cache .ruff_cache .import_linter_cache .hypothesis
