@@ -1,0 +1,237 @@
+"""What every tool asks: search, context and status, over whatever table there is."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from retrieval.errors import BedivereError, ErrorCode
+from retrieval.layout import Layout, missing_parts
+from retrieval.search import context, snippet
+from retrieval.search.plan import MAX_QUERY_CHARS, TextPlan, plan_text
+from retrieval.search.text import MAX_TERMS, nfc
+from retrieval.settings import Settings
+from retrieval.table import Database, Table
+from retrieval.types import (
+    ColumnStatus,
+    ContextReply,
+    ContextRequest,
+    EmbeddingsStatus,
+    Hit,
+    IndexStatus,
+    ProvenanceStatus,
+    Row,
+    SearchReply,
+    SearchRequest,
+    SearchType,
+    StatusReply,
+    TableStatus,
+)
+
+MAX_REPLY_CHARS: Final = 60_000
+"""Characters of hits in one reply: more would not fit the model that asked."""
+
+_MAX_METADATA_CHARS: Final = 300
+_WARM_START_ROWS: Final = 200_000
+
+_NO_VECTORS: Final = "Vector and hybrid search are not available in this version"
+
+
+class Retriever:
+    """Answers from the tables of one database. Cheap to make: nothing is opened until it is asked."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._database = Database(settings.database)
+
+    async def search(self, request: SearchRequest) -> SearchReply:
+        """Ranked hits for a question.
+
+        Raises `BedivereError`: INVALID_QUERY, TABLE_NOT_FOUND, COLUMN_NOT_FOUND, TEXT_COLUMN_MISSING, TOO_MANY_COLUMNS,
+        DATABASE_NOT_SET, DATABASE_NOT_FOUND or TABLE_UNREADABLE.
+        """
+        question = _checked(request.query)
+        name = request.table or self._settings.table
+
+        async def ask(table: Table) -> SearchReply:
+            layout = self._layout(table, request.text_column)
+            notes = _notes(table, layout, request.search_type)
+            if request.vector_column and request.vector_column not in {column.name for column in table.columns}:
+                notes.append(f"The table has no column {request.vector_column[:100]!r}; text search does not need it.")
+            if request.path_prefix and layout.path is None:
+                raise BedivereError(ErrorCode.COLUMN_NOT_FOUND, "The table has no column of paths to filter by.")
+            plan = _plan(question, layout, notes)
+            prefix = nfc(request.path_prefix) if request.path_prefix else None
+            rows = await table.search_text(plan, layout, request.limit, path_prefix=prefix)
+            hits, truncated = _within_reply(rows, question)
+            if truncated:
+                notes.append(
+                    f"{len(rows) - len(hits)} further hits were left out to keep the reply under "
+                    f"{MAX_REPLY_CHARS:,} characters; ask for a smaller limit or a narrower question."
+                )
+            if not hits:
+                notes.append("Nothing in the table matches any word of the query.")
+            return SearchReply(search_type="text", table=name, hits=hits, truncated=truncated, notes=notes)
+
+        return await self._database.read(name, ask)
+
+    async def context(self, request: ContextRequest) -> ContextReply:
+        """One Markdown block for a question, or an overview of the corpus. Raises what `search` raises."""
+        if not request.warm_start:
+            _checked(request.question)
+        name = request.table or self._settings.table
+
+        async def ask(table: Table) -> ContextReply:
+            layout = self._layout(table, None)
+            notes = _notes(table, layout, "auto")
+            if request.warm_start:
+                pages = [page async for page in table.pages(layout, _WARM_START_ROWS)]
+                sizes = await self._sizes(name, table)
+                return context.overview(request, pages, sizes, table=name, notes=notes)
+            plan = _plan(_checked(request.question), layout, notes)
+            hits = await table.search_text(plan, layout, request.limit)
+            near = await table.chunks(context.spans_around(hits), layout)
+            return context.block(request, hits, near, table=name, notes=notes)
+
+        return await self._database.read(name, ask)
+
+    async def status(self, *, verbose: bool) -> StatusReply:
+        """The database, its tables and what limits them. A problem is part of the answer, never an exception."""
+        settings = self._settings
+        embeddings = EmbeddingsStatus(available=False, reason=f"{_NO_VECTORS}.", model=settings.embedding_model)
+        try:
+            names = self._database.names()
+        except BedivereError as error:
+            return StatusReply(
+                connected=False, problem=str(error), default_table=settings.table, tables=[], embeddings=embeddings
+            )
+        problem = None
+        if settings.table not in names:
+            problem = (
+                f"{ErrorCode.TABLE_NOT_FOUND}: There is no table {settings.table!r}, the default; "
+                "set LANCEDB_TABLE, or pass table in each call."
+            )
+        return StatusReply(
+            connected=True,
+            problem=problem,
+            default_table=settings.table,
+            tables=[await self._table_status(name, verbose=verbose) for name in names],
+            embeddings=embeddings,
+        )
+
+    async def _table_status(self, name: str, *, verbose: bool) -> TableStatus:
+        async def ask(table: Table) -> TableStatus:
+            rows = await table.count()
+            problem, notes = None, list[str]()
+            try:
+                notes = missing_parts(self._layout(table, None), table.indexes)
+            except BedivereError as error:
+                problem = str(error)
+            columns = [ColumnStatus(name=column.name, type=column.type) for column in table.columns]
+            return TableStatus(
+                name=name,
+                rows=rows,
+                indexes=[
+                    IndexStatus(column=i.column, type=i.type, indexed=i.indexed, unindexed=i.unindexed)
+                    for i in table.indexes
+                ],
+                provenance=_provenance(table),
+                columns=columns if verbose and problem is None else None,
+                problem=problem,
+                notes=notes,
+            )
+
+        try:
+            return await self._database.read(name, ask)
+        except BedivereError as error:
+            return TableStatus(name=name, problem=str(error))
+
+    async def _sizes(self, name: str, table: Table) -> dict[str, int | None]:
+        """Rows of every table of the database; None for one that cannot be read."""
+        sizes: dict[str, int | None] = {}
+        for other in self._database.names():
+            try:
+                sizes[other] = await (table if other == name else await self._database.table(other)).count()
+            except BedivereError:
+                sizes[other] = None
+        return sizes
+
+    def _layout(self, table: Table, text_column: str | None) -> Layout:
+        return table.layout(text_column or self._settings.text_column)
+
+
+def _checked(question: str) -> str:
+    """`question` in composed form. Raises `BedivereError` INVALID_QUERY."""
+    if not question.strip():
+        raise BedivereError(ErrorCode.INVALID_QUERY, "The query is empty: pass the words to search for.")
+    if len(question) > MAX_QUERY_CHARS:
+        raise BedivereError(
+            ErrorCode.INVALID_QUERY,
+            f"The query has {len(question):,} characters and at most {MAX_QUERY_CHARS:,} are taken: "
+            "ask in fewer words.",
+        )
+    return nfc(question)
+
+
+def _plan(question: str, layout: Layout, notes: list[str]) -> TextPlan:
+    plan = plan_text(question, layout.searchable)
+    if plan is None:
+        raise BedivereError(
+            ErrorCode.INVALID_QUERY, "The query holds no word, only punctuation: pass the words to search for."
+        )
+    if plan.cut:
+        notes.append(f"Only the first {MAX_TERMS} words of the query were searched.")
+    return plan
+
+
+def _notes(table: Table, layout: Layout, asked: SearchType) -> list[str]:
+    notes = missing_parts(layout, table.indexes)
+    if asked in {"vector", "hybrid"}:
+        notes.insert(0, f"{_NO_VECTORS}; text search answered instead.")
+    return notes
+
+
+def _within_reply(rows: list[Row], question: str) -> tuple[list[Hit], bool]:
+    """Hits for `rows` as far as they fit one reply, and whether any was left out."""
+    hits: list[Hit] = []
+    spent = 0
+    for row in rows:
+        hit = _hit(row, question)
+        spent += len(hit.model_dump_json())
+        if hits and spent > MAX_REPLY_CHARS:
+            return hits, True
+        hits.append(hit)
+    return hits, False
+
+
+def _hit(row: Row, question: str) -> Hit:
+    return Hit(
+        id=row.id,
+        title=row.title,
+        heading=row.heading,
+        path=row.path,
+        url=row.url,
+        snippet=snippet.snippet(row.text, question),
+        score=round(row.score, 4),
+        metadata={name: _short(value) for name, value in row.metadata.items()},
+    )
+
+
+def _short(value: str | float | bool) -> str | int | float | bool:
+    if isinstance(value, str) and len(value) > _MAX_METADATA_CHARS:
+        return value[: _MAX_METADATA_CHARS - 1] + "…"
+    return value
+
+
+def _provenance(table: Table) -> ProvenanceStatus | None:
+    record = table.provenance
+    if record is None:
+        return None
+    return ProvenanceStatus(
+        built_at=record.built_at,
+        tool_version=record.tool_version,
+        lancedb_version=record.lancedb_version,
+        corpus_version=record.corpus_version,
+        files=record.source.get("files"),
+        revision=record.source.get("revision"),
+        embedding_model=(record.embedding or {}).get("model"),
+    )

@@ -1,0 +1,254 @@
+"""One Markdown block for a question or a corpus: whole chunks, joined where they touch, within a budget."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from retrieval.schema import BREADCRUMB_SEPARATOR
+from retrieval.types import ContextReply, ContextRequest, Row, Source, Span
+
+MAX_BUDGET: Final = 100_000
+
+# The best passages are read with what stands around them, as long as they leave room for the others.
+_EXPANDED_HITS: Final = 3
+_EXPANSION_SHARE: Final = 0.5
+
+_MAX_QUESTION: Final = 200
+_OVERVIEW_HEADINGS: Final = 6
+_OVERVIEW_DETAIL_SHARE: Final = 0.75
+_FIRST_PAGES: Final = ("readme", "index", "overview", "introduction", "getting-started", "getting_started")
+
+
+@dataclass(slots=True)
+class _Passage:
+    """Touching chunks of one section, in document order."""
+
+    rows: list[Row] = field(default_factory=list[Row])
+
+    def touches(self, row: Row) -> bool:
+        first, last = self.rows[0], self.rows[-1]
+        return (
+            row.ordinal is not None
+            and first.ordinal is not None
+            and last.ordinal is not None
+            and (row.document, row.heading) == (first.document, first.heading)
+            and first.ordinal - 1 <= row.ordinal <= last.ordinal + 1
+        )
+
+    def add(self, row: Row) -> None:
+        self.rows = sorted([*self.rows, row], key=lambda one: one.ordinal or 0)
+
+    def render(self, number: int) -> str:
+        first = self.rows[0]
+        place = first.url or first.path
+        lines = [f"## {number}. {first.title or first.path or first.id}"]
+        if first.heading:
+            lines.append(first.heading)
+        ids = ", ".join(row.id for row in self.rows)
+        lines.append(f"Source: {place} ({ids})" if place else f"Source: {ids}")
+        return "\n".join(lines) + "\n\n" + "\n\n".join(row.text.strip() for row in self.rows)
+
+
+def spans_around(hits: Sequence[Row]) -> list[Span]:
+    """The chunks before and after each of the best hits, where the table numbers them."""
+    return [
+        Span(hit.path, hit.ordinal - 1, hit.ordinal + 1)
+        for hit in hits[:_EXPANDED_HITS]
+        if hit.path is not None and hit.ordinal is not None
+    ]
+
+
+def block(
+    request: ContextRequest, hits: Sequence[Row], near: Iterable[Row], *, table: str, notes: Sequence[str]
+) -> ContextReply:
+    """The best of `hits`, in their order, with their neighbours `near` in the same section.
+
+    The block is never longer than the request's budget: what does not fit is counted, not cut.
+    """
+    question = _one_line(request.question)
+    neighbours = {(row.document, row.heading, row.ordinal): row for row in near}
+    passages: list[_Passage] = []
+    left_out: list[Row] = []
+
+    def render() -> str:
+        return _assemble(request, question, table, passages, len(left_out), notes)
+
+    def fits(share: float = 1.0) -> bool:
+        return len(render()) <= request.budget * share
+
+    for rank, hit in enumerate(hits):
+        if any(hit.id == row.id for passage in passages for row in passage.rows):
+            continue
+        if not _place(hit, passages, fits):
+            left_out.append(hit)
+            continue
+        if rank < _EXPANDED_HITS and hit.ordinal is not None:
+            for ordinal in (hit.ordinal + 1, hit.ordinal - 1):
+                neighbour = neighbours.get((hit.document, hit.heading, ordinal))
+                if neighbour and not any(neighbour.id == row.id for passage in passages for row in passage.rows):
+                    _place(neighbour, passages, lambda: fits(_EXPANSION_SHARE))
+    # A neighbour may have brought in what had not fitted before it, and the closing line grows with its numbers.
+    placed = {row.id for passage in passages for row in passage.rows}
+    left_out = [row for row in left_out if row.id not in placed]
+    while passages and not fits():
+        dropped = passages.pop()
+        left_out += [row for row in dropped.rows if any(row.id == hit.id for hit in hits)]
+    return ContextReply(
+        mode="query",
+        search_type="text",
+        table=table,
+        context=render()[: request.budget],
+        sources=[_source(passage) for passage in passages],
+        left_out=len(left_out),
+        notes=list(notes),
+    )
+
+
+def overview(
+    request: ContextRequest,
+    pages: Iterable[Mapping[str, object]],
+    sizes: Mapping[str, int | None],
+    *,
+    table: str,
+    notes: Sequence[str],
+) -> ContextReply:
+    """The corpus at a glance: its tables, its main documents and their headings, within the budget.
+
+    `pages` has one mapping a chunk with `path`, `title`, `heading` and `url`, as far as the table has them.
+    """
+    documents = sorted(_documents(pages), key=_Document.rank)
+    lines = ["# Corpus overview", f"Tables: {', '.join(_size(name, rows) for name, rows in sizes.items())}"]
+    lines += [f"Note: {note}" for note in notes]
+    lines += [f"Table {table}: {len(documents):,} documents, the main ones first.", ""]
+    ending = "… and {:,} more documents: search with lancedb_search, or ask for a larger contextBudget."
+    room = request.budget - len(ending) - 10
+    shown: list[_Document] = []
+    spent = sum(len(line) + 1 for line in lines)
+    for document in documents:
+        detailed = spent < request.budget * _OVERVIEW_DETAIL_SHARE
+        entry = document.render(headings=_OVERVIEW_HEADINGS if detailed else 0)
+        if spent + len(entry) + 1 > room:
+            break
+        lines.append(entry)
+        shown.append(document)
+        spent += len(entry) + 1
+    more = len(documents) - len(shown)
+    if more:
+        lines.append(ending.format(more))
+    return ContextReply(
+        mode="warmStart",
+        search_type="text",
+        table=table,
+        context="\n".join(lines)[: request.budget],
+        sources=[Source(ids=[], title=d.title, path=d.path or None, url=d.url) for d in shown],
+        left_out=more,
+        notes=list(notes),
+    )
+
+
+@dataclass(slots=True)
+class _Document:
+    path: str
+    title: str | None
+    url: str | None
+    chunks: int = 0
+    headings: dict[str, None] = field(default_factory=dict[str, None])
+
+    def rank(self) -> tuple[int, int, int, str]:
+        """First pages of a folder first, the nearest to the root before others, then the longest documents."""
+        depth = self.path.count("/")
+        stem = self.path.rpartition("/")[2].partition(".")[0].casefold()
+        first_page = stem in _FIRST_PAGES and depth < 2
+        return (0 if first_page else 1, depth if first_page else 0, -self.chunks, self.path)
+
+    def render(self, headings: int) -> str:
+        named = self.title if self.title and self.title != self.path else None
+        line = (
+            f"- {named} ({self.path or self.url})" if named and (self.path or self.url) else f"- {named or self.path}"
+        )
+        line += f": {self.chunks} chunks" if self.chunks != 1 else ": 1 chunk"
+        names = list(self.headings)[:headings]
+        more = len(self.headings) - len(names)
+        if not names:
+            return line
+        return line + "\n  " + " · ".join(names) + (f" · and {more} more" if more else "")
+
+
+def _documents(pages: Iterable[Mapping[str, object]]) -> list[_Document]:
+    found: dict[str, _Document] = {}
+    for page in pages:
+        path, title, url = (_text(page.get(name)) for name in ("path", "title", "url"))
+        key = path or title or url or ""
+        if not key:
+            continue
+        document = found.setdefault(key, _Document(path or "", title, url.partition("#")[0] if url else None))
+        document.chunks += 1
+        heading = (_text(page.get("heading")) or "").split(BREADCRUMB_SEPARATOR)[0]
+        if heading and heading != title:
+            document.headings[heading] = None
+    return list(found.values())
+
+
+def _place(row: Row, passages: list[_Passage], fits: Callable[[], bool]) -> bool:
+    """Adds `row` to the passage it touches, or as one of its own; takes it back where the block no longer fits."""
+    touched = next((passage for passage in passages if passage.touches(row)), None)
+    if touched is None:
+        passages.append(_Passage([row]))
+        if fits():
+            return True
+        passages.pop()
+        return False
+    before = touched.rows
+    touched.add(row)
+    if fits():
+        return True
+    touched.rows = before
+    return False
+
+
+def _assemble(
+    request: ContextRequest,
+    question: str,
+    table: str,
+    passages: Sequence[_Passage],
+    left_out: int,
+    notes: Sequence[str],
+) -> str:
+    chunks = sum(len(passage.rows) for passage in passages)
+    lines = [
+        f"# Context for: {question}",
+        f"Mode: query. Search: text. Table: {table}. {chunks} chunks in {len(passages)} passages.",
+        *(f"Note: {note}" for note in notes),
+    ]
+    sections = ["\n".join(lines), *(passage.render(number) for number, passage in enumerate(passages, start=1))]
+    if left_out:
+        larger = min(request.budget * 2, MAX_BUDGET)
+        sections.append(
+            f"Left out: {left_out} more matching chunks did not fit {request.budget:,} characters. "
+            f"Ask again with contextBudget {larger}, or list them with lancedb_search."
+        )
+    elif not passages:
+        sections.append("Nothing in the table matches any word of the question.")
+    return "\n\n".join(sections)
+
+
+def _source(passage: _Passage) -> Source:
+    first = passage.rows[0]
+    return Source(
+        ids=[row.id for row in passage.rows], title=first.title, heading=first.heading, path=first.path, url=first.url
+    )
+
+
+def _size(name: str, rows: int | None) -> str:
+    return f"{name} (unreadable)" if rows is None else f"{name} ({rows:,} chunks)"
+
+
+def _one_line(question: str) -> str:
+    line = " ".join(question.split())
+    return line if len(line) <= _MAX_QUESTION else line[: _MAX_QUESTION - 1] + "…"
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) and value else None

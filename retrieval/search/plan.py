@@ -1,0 +1,84 @@
+"""From a question to a text query: which words are searched in which column, and what they weigh.
+
+Nothing here runs a search: a plan is data, and `retrieval.table` turns it into LanceDB's query.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from retrieval.search import text as lexicon
+
+# Measured on two documentation corpora and two collections of abstracts; see docs/retrieval.md.
+TITLE_BOOST: Final = 0.2
+HEADING_BOOST: Final = 0.1
+IDENTIFIER_BOOST: Final = 1.0
+
+MAX_QUERY_CHARS: Final = 4_000
+"""Longer is a document, not a question."""
+
+_MAX_PHRASES: Final = 4
+_MAX_PHRASE_WORDS: Final = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Searchable:
+    """The columns of a table that a text query may name; None where the table has no such column."""
+
+    text: str
+    title: str | None = None
+    heading: str | None = None
+    identifiers: str | None = None
+    phrases: bool = True
+    """Whether the text column can be searched for phrases."""
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """Any of `terms` in `column`; the score is BM25 times `boost`."""
+
+    column: str
+    terms: str
+    boost: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Phrase:
+    """`terms` side by side in `column`."""
+
+    column: str
+    terms: str
+
+
+@dataclass(frozen=True, slots=True)
+class TextPlan:
+    """Parts of which any may match; a row's score is the sum of its parts' scores."""
+
+    parts: tuple[Match | Phrase, ...]
+    cut: bool
+    """True where the question had more words than are searched."""
+
+
+def plan_text(question: str, columns: Searchable) -> TextPlan | None:
+    """The plan for `question`, or None where it holds no word that could match."""
+    question = lexicon.nfc(question)
+    terms, cut = lexicon.first_terms(question)
+    identifiers = lexicon.identifier_terms(terms)
+    if not lexicon.words(terms):
+        return None
+    # The commonest words have the longest posting lists and, all of a question's together, outweigh its subject.
+    telling = lexicon.telling(terms)
+    parts: list[Match | Phrase] = [Match(columns.text, telling)]
+    if identifiers and columns.identifiers:
+        parts.append(Match(columns.identifiers, identifiers, IDENTIFIER_BOOST))
+    if columns.title:
+        parts.append(Match(columns.title, telling, TITLE_BOOST))
+    if columns.heading:
+        parts.append(Match(columns.heading, telling, HEADING_BOOST))
+    if columns.phrases:
+        parts += [
+            Phrase(columns.text, lexicon.first_terms(phrase, _MAX_PHRASE_WORDS)[0])
+            for phrase in lexicon.phrases(terms)[:_MAX_PHRASES]
+        ]
+    return TextPlan(tuple(parts), cut)

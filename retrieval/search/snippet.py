@@ -1,0 +1,90 @@
+"""The part of a chunk that answers a question best, and where the question's words stand in it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from retrieval.search import text as lexicon
+
+SNIPPET_CHARS: Final = 280
+
+_WORD: Final = re.compile(r"\w+")
+_ELLIPSIS: Final = "…"
+_ENDINGS: Final = tuple("ations ation ating ates ated ate ings ing ies ied ers er es ed ly s e y".split())
+_SHORTEST_STEM: Final = 3
+# Choosing a window is quadratic in the matches; a chunk of ours has far fewer, a table of others may hold whole books.
+_MAX_SPANS: Final = 200
+
+
+def matched_spans(text: str, question: str) -> list[tuple[int, int]]:
+    """Where words of `question`, in any of their forms, stand in `text`: (start, end) character offsets, in order."""
+    wanted = _stems(question)
+    return [match.span() for match in _WORD.finditer(text) if _matches(match.group(), wanted)]
+
+
+def snippet(text: str, question: str, limit: int = SNIPPET_CHARS) -> str:
+    """At most `limit` characters of `text` around the most distinct words of `question`, on one line.
+
+    Words stay whole; an ellipsis marks each end that was cut. Without a match it is the beginning.
+    """
+    text = " ".join(text.split())
+    if len(text) <= limit:
+        return text
+    room = limit - 2 * len(_ELLIPSIS)
+    start = _best_start(text, matched_spans(text, question)[:_MAX_SPANS], room)
+    end = min(start + room, len(text))
+    start, end = _to_word_start(text, start, end), _to_word_end(text, start, end)
+    return (_ELLIPSIS if start else "") + text[start:end].strip() + (_ELLIPSIS if end < len(text) else "")
+
+
+def _best_start(text: str, spans: Sequence[tuple[int, int]], room: int) -> int:
+    """Where a window of `room` characters begins that holds the most distinct matched words, the earliest such."""
+    best, most = 0, 0
+    for index, (start, _) in enumerate(spans):
+        held = {_stem(text[left:right]) for left, right in spans[index:] if right <= start + room}
+        if len(held) > most:
+            best, most = start, len(held)
+            last = max(right for _, right in spans[index:] if right <= start + room)
+            # Half of the spare room goes in front, so that the words are read in their sentence.
+            best = max(0, min(start - (room - (last - start)) // 2, len(text) - room))
+    return best
+
+
+def _to_word_start(text: str, start: int, end: int) -> int:
+    if start == 0 or text[start - 1].isspace():
+        return start
+    space = text.find(" ", start, end)
+    return space + 1 if 0 <= space < start + (end - start) // 2 else start
+
+
+def _to_word_end(text: str, start: int, end: int) -> int:
+    if end == len(text) or text[end].isspace():
+        return end
+    space = text.rfind(" ", start, end)
+    return space if space > start + (end - start) // 2 else end
+
+
+def _stems(question: str) -> frozenset[str]:
+    terms = lexicon.words(lexicon.telling(lexicon.nfc(question)))
+    return frozenset(_stem(term) for term in terms) | frozenset(lexicon.phrases(question))
+
+
+def _matches(word: str, wanted: frozenset[str]) -> bool:
+    stem = _stem(word)
+    if stem in wanted:
+        return True
+    # Identifiers are one word to a reader and several to the index; unspaced scripts have no words at all.
+    if "_" in word:
+        return any(_stem(part) in wanted for part in word.split("_"))
+    return any(not term.isascii() and (term in word or word in term) for term in wanted)
+
+
+def _stem(word: str) -> str:
+    """`word` without its commonest English ending: enough to point at it, the index has a better one to find it."""
+    word = word.casefold()
+    for ending in _ENDINGS:
+        if word.endswith(ending) and len(word) - len(ending) >= _SHORTEST_STEM:
+            return word.removesuffix(ending)
+    return word

@@ -1,0 +1,275 @@
+"""Every setting: its names, default, range and meaning, in one place.
+
+Order of precedence: what the caller of `load_settings` passes, the environment, the settings file, the default.
+An empty or blank variable counts as unset. Names that Lancelot's users know keep working beside ours.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal, cast
+
+from pydantic import AfterValidator, AliasChoices, BeforeValidator, Field, SecretStr, ValidationError
+from pydantic.fields import FieldInfo
+from pydantic_settings import (
+    BaseSettings,
+    EnvSettingsSource,
+    NoDecode,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    TomlConfigSettingsSource,
+)
+
+from retrieval.errors import BedivereError, ErrorCode
+
+SETTINGS_FILE_VARIABLE: Final = "BEDIVERE_SETTINGS_FILE"
+
+LogLevel = Literal["error", "warning", "info", "debug"]
+
+# Lancelot's logger had npm's levels; each finds its nearest of ours.
+_LOG_LEVELS: Final = {"warn": "warning", "http": "info", "verbose": "debug", "silly": "debug"}
+
+
+def _split_commas(value: object) -> object:
+    if isinstance(value, str):
+        return tuple(part.strip() for part in value.split(",") if part.strip())
+    return value
+
+
+def _log_level(value: object) -> object:
+    if isinstance(value, str):
+        level = value.strip().lower()
+        return _LOG_LEVELS.get(level, level)
+    return value
+
+
+def _url_path(value: str) -> str:
+    """`value` with one leading and no trailing slash; "" stays "" (no base path)."""
+    segments = [segment for segment in value.split("/") if segment]
+    if any(segment in {".", ".."} or not segment.isprintable() or set(segment) & set("?#%\\ ") for segment in segments):
+        raise ValueError("a URL path such as /docs, without . or .., spaces, ?, #, % or \\")
+    return "/" + "/".join(segments) if segments else ""
+
+
+def _endpoint_path(value: str) -> str:
+    path = _url_path(value)
+    if not path:
+        raise ValueError("a URL path such as /mcp")
+    return path
+
+
+CommaSeparated = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split_commas)]
+
+
+def _names(*names: str) -> AliasChoices:
+    return AliasChoices(*names)
+
+
+class Settings(BaseSettings):
+    """What a process was told to do. Made once, at start, by `load_settings`; frozen from then on."""
+
+    model_config = SettingsConfigDict(
+        frozen=True, extra="forbid", validate_by_name=True, validate_by_alias=True, case_sensitive=True
+    )
+
+    database: str | None = Field(
+        default=None,
+        validation_alias=_names("BEDIVERE_DATASET", "LANCEDB_PATH"),
+        description="The LanceDB database folder. It is only read, and never created.",
+        json_schema_extra={"range": "a folder"},
+    )
+    table: str = Field(
+        default="documents",
+        min_length=1,
+        max_length=200,
+        validation_alias=_names("BEDIVERE_TABLE", "LANCEDB_TABLE"),
+        description="The table that is searched when a call names none.",
+        json_schema_extra={"range": "a table's name, 1 to 200 characters"},
+    )
+    text_column: str = Field(
+        default="text",
+        min_length=1,
+        validation_alias=_names("BEDIVERE_TEXT_COLUMN", "LANCEDB_TEXT_COLUMN"),
+        description="The column that holds the text of a chunk.",
+        json_schema_extra={"range": "a column's name"},
+    )
+    vector_column: str = Field(
+        default="vector",
+        min_length=1,
+        validation_alias=_names("BEDIVERE_VECTOR_COLUMN", "LANCEDB_VECTOR_COLUMN"),
+        description="The column that holds the vectors.",
+        json_schema_extra={"range": "a column's name"},
+    )
+    default_limit: int = Field(
+        default=20,
+        ge=1,
+        le=200,
+        validation_alias=_names("BEDIVERE_DEFAULT_LIMIT", "LANCEDB_DEFAULT_LIMIT"),
+        description="Hits of a search that names no limit.",
+        json_schema_extra={"range": "a whole number from 1 to 200"},
+    )
+    context_budget: int = Field(
+        default=8000,
+        ge=500,
+        le=100_000,
+        validation_alias=_names("BEDIVERE_CONTEXT_BUDGET", "LANCEDB_CONTEXT_BUDGET"),
+        description="Characters of context that `lancedb_query` returns when a call names no budget.",
+        json_schema_extra={"range": "a whole number from 500 to 100000"},
+    )
+    openai_api_key: SecretStr | None = Field(
+        default=None,
+        validation_alias=_names("OPENAI_API_KEY"),
+        description="The key of the embeddings provider. Text search needs none. Never logged, never shown.",
+        json_schema_extra={"range": "a key"},
+    )
+    openai_base_url: str | None = Field(
+        default=None,
+        validation_alias=_names("OPENAI_BASE_URL"),
+        description="The base URL of an OpenAI-compatible embeddings provider.",
+        json_schema_extra={"range": "a URL that starts with https:// or http://"},
+        pattern=r"^https?://\S+$",
+    )
+    embedding_model: str = Field(
+        default="text-embedding-ada-002",
+        min_length=1,
+        validation_alias=_names("EMBEDDING_MODEL"),
+        description="The model that embeds queries; it must be the one the table was embedded with.",
+        json_schema_extra={"range": "a model's name"},
+    )
+    embedding_dimensions: int = Field(
+        default=1536,
+        ge=1,
+        le=8192,
+        validation_alias=_names("EMBEDDING_DIMENSIONS"),
+        description="The length of the model's vectors.",
+        json_schema_extra={"range": "a whole number from 1 to 8192"},
+    )
+    allowed_hosts: CommaSeparated = Field(
+        default=(),
+        validation_alias=_names("BEDIVERE_ALLOWED_HOSTS", "LANCELOT_ALLOWED_HOSTS"),
+        description=(
+            "Host headers that are answered, with the port where it is not the scheme's own. Unset: the loopback "
+            "names on a loopback address; on Lambda the domain name that API Gateway reports; any host on an open "
+            "address, with a warning at start."
+        ),
+        json_schema_extra={"range": "host names, separated by commas"},
+    )
+    allowed_origins: CommaSeparated = Field(
+        default=(),
+        validation_alias=_names("BEDIVERE_ALLOWED_ORIGINS", "LANCELOT_ALLOWED_ORIGINS"),
+        description=(
+            "Origin headers that are answered, and given CORS headers. A request without an Origin header comes from "
+            "no browser and always passes."
+        ),
+        json_schema_extra={"range": "origins such as https://app.example.com, separated by commas"},
+    )
+    base_path: Annotated[str, AfterValidator(_url_path)] = Field(
+        default="",
+        validation_alias=_names("BEDIVERE_BASE_PATH", "LANCELOT_BASE_PATH"),
+        description="A path in front of the endpoint that a proxy or a custom domain's mapping adds.",
+        json_schema_extra={"range": "a URL path such as /docs"},
+    )
+    endpoint: Annotated[str, AfterValidator(_endpoint_path)] = Field(
+        default="/mcp",
+        validation_alias=_names("BEDIVERE_ENDPOINT"),
+        description="The path of the MCP endpoint.",
+        json_schema_extra={"range": "a URL path such as /mcp"},
+    )
+    max_body_bytes: int = Field(
+        default=65_536,
+        ge=1024,
+        le=4_194_304,
+        validation_alias=_names("BEDIVERE_MAX_BODY_BYTES"),
+        description="The largest request body that is read; a larger one is answered 413.",
+        json_schema_extra={"range": "a whole number from 1024 to 4194304"},
+    )
+    log_level: Annotated[LogLevel, BeforeValidator(_log_level)] = Field(
+        default="info",
+        validation_alias=_names("BEDIVERE_LOG_LEVEL", "LANCELOT_LOG_LEVEL"),
+        description="The least severe log line that is written.",
+        json_schema_extra={"range": "error, warning, info or debug"},
+    )
+    log_queries: bool = Field(
+        default=False,
+        validation_alias=_names("BEDIVERE_LOG_QUERIES"),
+        description="Write the text of queries to the log. Off, no query is ever logged.",
+        json_schema_extra={"range": "true or false"},
+    )
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        del env_settings, dotenv_settings, file_secret_settings
+        # No .env and nothing from the working folder: a client may start the server inside a stranger's repository.
+        return (init_settings, _Environment(settings_cls), TomlConfigSettingsSource(settings_cls, _settings_file()))
+
+
+class _Environment(EnvSettingsSource):
+    """The process environment, where a blank variable is an unset one."""
+
+    def __init__(self, settings_cls: type[BaseSettings]) -> None:
+        super().__init__(settings_cls)
+        self.env_vars = {name: value for name, value in self.env_vars.items() if value and value.strip()}
+
+
+def _settings_file() -> Path | None:
+    named = os.environ.get(SETTINGS_FILE_VARIABLE, "").strip()
+    if named:
+        path = Path(named).expanduser()
+        if not path.is_file():
+            raise BedivereError(
+                ErrorCode.SETTING_INVALID, f"{SETTINGS_FILE_VARIABLE} names a file that does not exist or is no file."
+            )
+        return path
+    config_home = os.environ.get("XDG_CONFIG_HOME", "").strip() or os.path.expanduser("~/.config")  # noqa: PTH111 - Path.expanduser raises where there is no home
+    path = Path(config_home) / "bedivere" / "settings.toml"
+    return path if path.is_file() else None
+
+
+def variables(field: FieldInfo) -> tuple[str, ...]:
+    """The names of the environment variables that set `field`, ours first."""
+    alias = field.validation_alias
+    return tuple(str(choice) for choice in alias.choices) if isinstance(alias, AliasChoices) else ()
+
+
+def allowed_range(field: FieldInfo) -> str:
+    """What `field` may be, in words."""
+    extra = cast("dict[str, object]", field.json_schema_extra)
+    return str(extra["range"])
+
+
+def load_settings(**overrides: Any) -> Settings:  # noqa: ANN401 - each is validated as the field it names
+    """The settings of this process; `overrides` are by field name and None means not given.
+
+    Raises `BedivereError` SETTING_INVALID with one sentence that names the variable and its range.
+    """
+    given = {name: value for name, value in overrides.items() if value is not None}
+    try:
+        return Settings(**given)
+    except ValidationError as error:
+        raise BedivereError(ErrorCode.SETTING_INVALID, _sentence(error)) from None
+    except (ValueError, OSError):
+        # tomllib's own text quotes lines of the file, and a file of settings may hold a key.
+        raise BedivereError(ErrorCode.SETTING_INVALID, "The settings file is not a readable TOML file.") from None
+
+
+def _sentence(error: ValidationError) -> str:
+    problem = error.errors(include_url=False, include_context=False)[0]
+    name = str(problem["loc"][0])
+    for field_name, field in Settings.model_fields.items():
+        names = variables(field)
+        if name == field_name or name in names:
+            return f"{_first_set(names) or name} must be {allowed_range(field)}."
+    return f"The settings file holds an unknown setting {name!r}; see docs/settings.md for those there are."
+
+
+def _first_set(names: Iterable[str]) -> str | None:
+    return next((name for name in names if os.environ.get(name, "").strip()), None)

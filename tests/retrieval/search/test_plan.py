@@ -1,0 +1,58 @@
+"""From a question to a text query."""
+
+from __future__ import annotations
+
+from retrieval.search.plan import IDENTIFIER_BOOST, Match, Phrase, Searchable, plan_text
+from retrieval.search.text import MAX_TERMS
+
+EVERYTHING = Searchable(text="search_text", title="title", heading="heading", identifiers="idents")
+
+
+def test_a_plain_table_is_searched_in_its_text_alone() -> None:
+    plan = plan_text("shallow clone", Searchable(text="body"))
+    assert plan is not None
+    assert plan.parts == (Match("body", "shallow clone"),)
+
+
+def test_identifiers_of_the_question_are_searched_in_their_own_column() -> None:
+    plan = plan_text("what does ARGOCD_OPTS do", EVERYTHING)
+    assert plan is not None
+    assert Match("idents", "argocd_opts argocd opts", IDENTIFIER_BOOST) in plan.parts
+
+
+def test_titles_and_headings_weigh_less_than_the_text() -> None:
+    plan = plan_text("shallow clone", EVERYTHING)
+    assert plan is not None
+    boosts = {part.column: part.boost for part in plan.parts if isinstance(part, Match)}
+    assert boosts["search_text"] > boosts["title"] > 0
+    assert boosts["search_text"] > boosts["heading"] > 0
+
+
+def test_quoted_text_adds_a_phrase() -> None:
+    plan = plan_text('"shallow clone" depth', EVERYTHING)
+    assert plan is not None
+    assert Phrase("search_text", "shallow clone") in plan.parts
+
+
+def test_an_index_without_positions_is_never_asked_for_a_phrase() -> None:
+    plan = plan_text('"shallow clone"', Searchable(text="body", phrases=False))
+    assert plan is not None
+    assert not any(isinstance(part, Phrase) for part in plan.parts)
+
+
+def test_a_question_without_a_word_has_no_plan() -> None:
+    assert plan_text("?! -- …", EVERYTHING) is None
+
+
+def test_a_long_question_is_cut_to_the_words_that_are_searched() -> None:
+    plan = plan_text(" ".join(f"word{n}" for n in range(MAX_TERMS + 5)), Searchable(text="body"))
+    assert plan is not None
+    assert plan.cut
+    assert isinstance(plan.parts[0], Match)
+    assert len(plan.parts[0].terms.split()) == MAX_TERMS
+
+
+def test_the_number_of_parts_is_bounded_however_many_phrases_are_quoted() -> None:
+    plan = plan_text(" ".join(f'"a{n} b{n}"' for n in range(30)), EVERYTHING)
+    assert plan is not None
+    assert len(plan.parts) <= 8

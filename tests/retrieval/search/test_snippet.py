@@ -1,0 +1,61 @@
+"""The part of a chunk that is shown for a question."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from retrieval.search.snippet import SNIPPET_CHARS, matched_spans, snippet
+
+FILLER = "Lorem ipsum dolor sit amet consectetur adipiscing elit sed do eiusmod tempor. " * 10
+
+
+def test_a_short_text_is_shown_whole_on_one_line() -> None:
+    assert snippet("one\n  two", "two") == "one two"
+
+
+def test_the_window_holds_the_words_that_match() -> None:
+    shown = snippet(FILLER + "Rotate the redis password with care. " + FILLER, "redis password rotation")
+    assert "Rotate the redis password" in shown
+    assert shown.startswith("…")
+    assert shown.endswith("…")
+
+
+def test_more_distinct_words_win_over_one_word_repeated() -> None:
+    text = "redis redis redis redis. " + FILLER + "The redis password is here. " + FILLER
+    assert "redis password" in snippet(text, "redis password")
+
+
+def test_without_a_match_the_beginning_is_shown() -> None:
+    assert snippet("Alpha " + FILLER, "zebra").startswith("Alpha")
+
+
+def test_words_match_in_their_other_forms_and_common_words_do_not() -> None:
+    text = "The rotations of keys are rotated"
+    assert [text[start:end] for start, end in matched_spans(text, "how the key rotates")] == [
+        "rotations",
+        "keys",
+        "rotated",
+    ]
+
+
+def test_a_question_of_common_words_only_still_matches_them() -> None:
+    assert matched_spans("to be or not to be", "to be") != []
+
+
+def test_parts_of_an_identifier_and_unspaced_script_match() -> None:
+    assert matched_spans("see ARGOCD_OPTS", "opts") == [(4, 15)]
+    assert matched_spans("これは全文検索です", "全文検索") == [(0, 9)]
+
+
+def test_a_book_in_one_cell_has_a_snippet_too() -> None:
+    # Quadratic in the matches, this would not end.
+    assert "redis password" in snippet("redis password " * 100_000, "redis password")
+
+
+@given(st.text(max_size=2000), st.text(max_size=60))
+def test_a_snippet_is_short_and_its_words_are_the_texts_own(text: str, question: str) -> None:
+    shown = snippet(text, question)
+    assert len(shown) <= SNIPPET_CHARS
+    assert "\n" not in shown
+    assert shown.strip("…").strip() in " ".join(text.split())

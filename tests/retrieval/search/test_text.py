@@ -1,0 +1,107 @@
+"""Words and identifiers: one function for the index and the query."""
+
+from __future__ import annotations
+
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from retrieval.search.text import first_terms, identifier_terms, identifiers, nfc, phrases, words
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "get_user_id",
+        "__init__",
+        "getUserId",
+        "HTTPServer",
+        "os.path.join",
+        "argocd-cm.yaml",
+        "argocd-server",
+        "--dry-run",
+        "-f",
+        "ERR_BAD_REQUEST",
+        "ARGOCD_OPTS",
+        "E1234",
+        "v2.3.1",
+        "1.2.3",
+        "deadbeef12",
+        "etc/argocd/config.yaml",
+        "argocd.argoproj.io/sync-wave",
+        "std::vector",
+        "CVE-2024-1234",
+        "k8s",
+        "@scope/package".removeprefix("@"),
+    ],
+)
+def test_names_that_a_reader_would_copy_are_identifiers(name: str) -> None:
+    assert identifiers(f"Set {name}, please.") == [name]
+    assert name.lower() in identifier_terms(f"Set `{name}`.").split()
+
+
+@pytest.mark.parametrize("word", ["plain", "Capitalised", "RBAC", "end.", "(parenthesis)", "don't", "1200", "—", "a"])
+def test_words_of_prose_are_no_identifiers(word: str) -> None:
+    assert identifiers(f"Just {word} here") == []
+
+
+def test_a_flag_keeps_its_dashes_and_loses_the_full_stop() -> None:
+    assert identifiers("Pass --force. Then -v.") == ["--force", "-v"]
+
+
+def test_the_parts_of_an_identifier_are_terms_of_their_own() -> None:
+    terms = identifier_terms("argocd.argoproj.io/sync-wave getUserId").split()
+    assert {"argocd.argoproj.io", "sync-wave", "sync", "wave", "getuserid", "get", "user", "id"} <= set(terms)
+
+
+def test_an_identifier_is_found_by_its_other_spelling_through_its_parts() -> None:
+    assert set(identifier_terms("sync_wave").split()) & set(identifier_terms("syncWave").split()) == {"sync", "wave"}
+
+
+def test_terms_come_once_each() -> None:
+    terms = identifier_terms("a_b a_b A_B").split()
+    assert sorted(terms) == sorted(set(terms))
+
+
+def test_what_is_longer_than_any_name_is_left_out() -> None:
+    assert identifiers("x_" + "y" * 300) == []
+
+
+@given(st.text(max_size=400))
+def test_any_text_has_terms_of_which_none_holds_white_space_or_a_capital(text: str) -> None:
+    terms = identifier_terms(text)
+    assert terms == " ".join(terms.split())
+    assert terms == terms.lower()
+
+
+@given(st.lists(st.sampled_from(["get_user", "--flag", "v1.2", "word", "foo.bar"]), max_size=8))
+def test_every_term_of_a_query_is_among_the_terms_of_a_text_that_holds_the_query(parts: list[str]) -> None:
+    query = " ".join(parts)
+    assert set(identifier_terms(query).split()) <= set(identifier_terms(f"Before. {query} after").split())
+
+
+def test_quoted_text_of_several_words_is_a_phrase() -> None:
+    assert phrases('how "shallow clone" and “deep clone” work') == ["shallow clone", "deep clone"]
+
+
+def test_one_quoted_word_is_no_phrase_and_an_open_quote_is_none_either() -> None:
+    assert phrases('the "clone" of "an open') == []
+
+
+def test_a_run_of_unspaced_script_is_a_phrase() -> None:
+    assert phrases("設定 how 全文検索エンジン") == ["設定", "全文検索エンジン"]
+
+
+def test_the_first_words_are_kept_and_the_cut_is_told() -> None:
+    assert first_terms("a b, c d", limit=3) == ("a b, c", True)
+    assert first_terms("a b, c", limit=3) == ("a b, c", False)
+
+
+def test_words_are_folded() -> None:
+    assert words("Straße, ΣΊΣΥΦΟΣ 42!") == ["strasse", "σίσυφοσ", "42"]
+
+
+def test_decomposed_letters_are_composed() -> None:
+    assert nfc(unicodedata.normalize("NFD", "café")) == "café"
