@@ -1,0 +1,44 @@
+"""The command line: one module a command, registered here."""
+
+from __future__ import annotations
+
+import sys
+
+try:
+    import typer
+except ImportError:  # pragma: no cover - seen only where the extra is not installed
+    sys.exit("bedivere: the command line needs the extra 'index': pip install 'bedivere[index]'")
+
+from handler import __version__
+from handler.cli.index import index
+from handler.cli.search import search
+from handler.cli.serve import serve
+
+app = typer.Typer(
+    name="bedivere",
+    help="Serve your documents to AI agents over MCP: index a folder, search it, serve it.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+app.command()(index)
+app.command()(search)
+app.command()(serve)
+
+
+def _print_version(value: bool) -> None:
+    if value:
+        typer.echo(f"bedivere {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(  # pyright: ignore[reportUnusedFunction] - typer calls it
+    version: bool = typer.Option(False, "--version", help="Print the version and exit.", callback=_print_version),
+) -> None:
+    pass
+
+
+def main() -> None:
+    """Runs the command line of this process."""
+    app()

@@ -1,0 +1,5 @@
+"""`python -m handler.cli` is `bedivere`."""
+
+from handler.cli import main
+
+main()

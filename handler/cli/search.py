@@ -1,0 +1,69 @@
+"""`bedivere search`: ranked passages on a terminal, the same that an agent gets."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from handler.cli.terminal import FAILURE, fail
+from retrieval.errors import BedivereError
+from retrieval.retriever import Retriever
+from retrieval.search.snippet import matched_spans
+from retrieval.settings import load_settings
+from retrieval.types import Hit, SearchReply, SearchRequest
+
+
+def search(
+    question: Annotated[str, typer.Argument(help="What to look for, in plain words.", show_default=False)],
+    db: Annotated[
+        str | None, typer.Option("--db", help="The database folder. Default: LANCEDB_PATH.", show_default=False)
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, max=200, help="Most passages to print.")] = 5,
+    table: Annotated[str | None, typer.Option(help="The table. Default: LANCEDB_TABLE.", show_default=False)] = None,
+    path_prefix: Annotated[
+        str | None, typer.Option(help="Only documents whose path starts so.", show_default=False)
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the reply as one JSON object.")] = False,
+) -> None:
+    """Search a database and print ranked passages with their source.
+
+    Nothing found is an answer: it prints so and exits with 0.
+    """
+    try:
+        settings = load_settings(database=db)
+        request = SearchRequest(query=question, limit=limit, table=table, path_prefix=path_prefix)
+        reply = asyncio.run(Retriever(settings).search(request))
+    except BedivereError as error:
+        fail(error, FAILURE, as_json=as_json)
+    if as_json:
+        typer.echo(reply.model_dump_json(exclude_none=True))
+    else:
+        _print(reply, question)
+
+
+def _print(reply: SearchReply, question: str) -> None:
+    console = Console(highlight=False, soft_wrap=True)
+    for number, hit in enumerate(reply.hits, start=1):
+        console.print(_heading(number, hit))
+        if place := hit.url or hit.path:
+            console.print(Text(f"   {place}", style="cyan"))
+        passage = Text(f"   {hit.snippet}")
+        for start, end in matched_spans(hit.snippet, question):
+            passage.stylize("bold yellow", start + 3, end + 3)
+        console.print(passage)
+        console.print()
+    for note in reply.notes:
+        Console(stderr=True, highlight=False, soft_wrap=True).print(Text(f"note: {note}", style="dim"))
+
+
+def _heading(number: int, hit: Hit) -> Text:
+    line = Text(f"{number}. ", style="dim")
+    line.append(hit.title or hit.path or hit.id, style="bold")
+    if hit.heading:
+        line.append(f" > {hit.heading}")
+    line.append(f"  {hit.score:.2f}", style="dim")
+    return line

@@ -1,0 +1,159 @@
+"""`bedivere serve`: the MCP server on this machine, over stdio or HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import logging
+import socket
+import sys
+from typing import TYPE_CHECKING, Annotated, Final
+from urllib.parse import quote
+
+import typer
+
+from handler.cli.terminal import FAILURE, USAGE, fail
+from retrieval.errors import BedivereError
+from retrieval.settings import Settings, load_settings
+
+if TYPE_CHECKING:
+    from retrieval.retriever import Retriever
+
+DEFAULT_PORT: Final = 3000
+DEFAULT_HOST: Final = "127.0.0.1"
+
+_GRACE_SECONDS: Final = 5
+
+
+def serve(
+    port: Annotated[
+        int | None,
+        typer.Argument(min=0, max=65_535, help=f"Port for HTTP, 0 for any free one. [default: {DEFAULT_PORT}]"),
+    ] = None,
+    http: Annotated[bool, typer.Option("--http", help="Serve over HTTP, on PORT.")] = False,
+    stdio: Annotated[
+        bool, typer.Option("--stdio", help="Serve over standard input and output. The default without a port.")
+    ] = False,
+    db: Annotated[
+        str | None,
+        typer.Option("--db", "--database", help="The database folder. Default: LANCEDB_PATH.", show_default=False),
+    ] = None,
+    host: Annotated[
+        str | None, typer.Option(help=f"Address to listen on. [default: {DEFAULT_HOST}]", show_default=False)
+    ] = None,
+    path: Annotated[
+        str | None, typer.Option(help="Path of the endpoint. Default: BEDIVERE_ENDPOINT, /mcp.", show_default=False)
+    ] = None,
+    base_path: Annotated[
+        str | None,
+        typer.Option(help="Path that a proxy puts in front. Default: BEDIVERE_BASE_PATH.", show_default=False),
+    ] = None,
+) -> None:
+    """Serve a database to MCP clients: over stdio, or with --http at a URL.
+
+    A missing or unreadable database does not stop the server: each call says what is wrong and what to do. A table
+    that is indexed again is served from the next call on, without a restart.
+    """
+    over_http = http or port is not None
+    if over_http and stdio:
+        raise typer.BadParameter("choose one of --stdio and --http")
+    if not over_http and (host or path or base_path):
+        raise typer.BadParameter("--host, --path and --base-path go with --http")
+    try:
+        settings = load_settings(database=db, endpoint=path, base_path=base_path)
+        _log_to_stderr(settings)
+        if over_http:
+            _serve_http(settings, host or DEFAULT_HOST, DEFAULT_PORT if port is None else port)
+        else:
+            _serve_stdio(settings)
+    except BedivereError as error:
+        fail(error, USAGE)
+    except KeyboardInterrupt:
+        raise typer.Exit(0) from None
+
+
+def client_configurations(url: str, name: str = "bedivere") -> list[tuple[str, str]]:
+    """What to paste where to connect a client to `url`: (client, text) pairs."""
+    server = {"type": "http", "url": url}
+    code_link = quote(json.dumps({"name": name, **server}, separators=(",", ":")), safe="")
+    cursor_config = base64.b64encode(json.dumps({"url": url}, separators=(",", ":")).encode()).decode()
+    return [
+        ("Claude Code", f"claude mcp add --transport http {name} {url}"),
+        (".mcp.json", json.dumps({"mcpServers": {name: server}})),
+        ("VS Code", f"vscode:mcp/install?{code_link}"),
+        ("Cursor", f"cursor://anysphere.cursor-deeplink/mcp/install?name={name}&config={quote(cursor_config)}"),
+    ]
+
+
+def _log_to_stderr(settings: Settings) -> None:
+    # Standard output belongs to the protocol over stdio, and to nobody over HTTP.
+    logging.basicConfig(
+        stream=sys.stderr, level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+    )
+    logging.getLogger("bedivere").setLevel(settings.log_level.upper())
+
+
+def _retriever(settings: Settings) -> Retriever:
+    # Imported where it is needed: `bedivere --help` loads no database.
+    from retrieval.retriever import Retriever
+
+    return Retriever(settings)
+
+
+def _serve_stdio(settings: Settings) -> None:
+    from mcp.server.stdio import stdio_server
+
+    from handler.protocol import build_server
+
+    server = build_server(settings, _retriever(settings))
+
+    async def run() -> None:
+        async with stdio_server() as (read, write):
+            await server.run(read, write, server.create_initialization_options())
+
+    asyncio.run(run())
+
+
+def _serve_http(settings: Settings, host: str, port: int) -> None:
+    import uvicorn
+
+    from handler.app import create_app
+    from handler.authority import local_hosts
+    from handler.protocol import build_server
+
+    listener = _listen(host, port)
+    port = listener.getsockname()[1]
+    hosts = local_hosts(settings, bind=host, port=port)
+    app = create_app(settings, build_server(settings, _retriever(settings)), hosts=hosts)
+    config = uvicorn.Config(
+        app,
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=_GRACE_SECONDS,
+    )
+    if hosts.warning:
+        typer.echo(f"warning: {hosts.warning}", err=True)
+    _print_banner(settings, host, port)
+    uvicorn.Server(config).run(sockets=[listener])
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=2048)
+    except OSError as error:
+        typer.echo(f"Cannot listen on {host} port {port}: {error.strerror}. Choose another port or --host.", err=True)
+        raise typer.Exit(FAILURE) from None
+
+
+def _print_banner(settings: Settings, host: str, port: int) -> None:
+    shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)  # noqa: S104 - compared, not bound
+    url = f"http://{shown}:{port}{settings.base_path}{settings.endpoint}"
+    typer.echo(f"Bedivere serves {url}\n")
+    width = max(len(client) for client, _ in client_configurations(url))
+    for client, text in client_configurations(url):
+        typer.echo(f"  {client:<{width}}  {text}")
+    typer.echo("\nStop it with Ctrl-C.")
