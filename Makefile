@@ -78,7 +78,7 @@ bench: setup ## Figures, as ratios, without thresholds
 	$(BIN)/python -m tests.bench $(BENCH_ARGS)
 
 conformance: setup ## The official MCP conformance suite against a live server, check by check
-	$(BIN)/pytest --verbose tests/e2e/test_conformance.py $(PYTEST_ARGS)
+	$(BIN)/pytest --verbose tests/e2e/conformance/test_conformance.py $(PYTEST_ARGS)
 
 format: setup ## Rewrite the code in the project's style
 	$(BIN)/ruff check --fix .

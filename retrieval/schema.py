@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, field
-from typing import Any, Final, cast
+from typing import Any, Final
+
+from pydantic import TypeAdapter, ValidationError
 
 FORMAT: Final = 1
 """Grows when a reader of the last format could no longer read the table."""
@@ -79,10 +81,6 @@ class Provenance:
         if raw is None:
             return None
         try:
-            record = json.loads(raw)
-            if not isinstance(record, dict):
-                return None
-            known = cast("dict[str, Any]", record)
-            return cls(**{name: known[name] for name in cls.__dataclass_fields__ if name in known})
-        except (ValueError, TypeError):
+            return TypeAdapter(cls).validate_json(raw, strict=True)
+        except ValidationError:
             return None

@@ -7,12 +7,14 @@
 from __future__ import annotations
 
 import logging
+import os
+import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from datetime import date, datetime, time
 from decimal import Decimal
 from functools import reduce
 from pathlib import Path
-from typing import IO, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import lancedb
 import pyarrow as pa
@@ -127,7 +129,7 @@ class Table:
         schema: pa.Schema,
         indexes: Sequence[Index],
         fingerprint: tuple[str, int, int],
-        in_use: IO[bytes] | None,
+        in_use: int | None,
     ) -> None:
         self.name = name
         self.fingerprint = fingerprint
@@ -135,27 +137,24 @@ class Table:
         self.indexes = indexes
         self.provenance = Provenance.from_metadata(schema.metadata)
         self._table = table
-        # Held, and with it the lock, as long as anything still asks this table.
-        self._in_use = in_use
+        if in_use is not None:
+            # The lock is held as long as anything still asks this table.
+            weakref.finalize(self, os.close, in_use)
 
     @classmethod
     async def open(cls, name: str, place: Path, fingerprint: tuple[str, int, int]) -> Table:
         """Opens the table whose folder is `place`. Raises `BedivereError` TABLE_UNREADABLE."""
         in_use = _mark_in_use(place.parent)
-        with _readable(name, opening=True):
-            connection = await lancedb.connect_async(place.parent)
-            table = await connection.open_table(place.name.removesuffix(_SUFFIX))
-            schema = await table.schema()
-            indexes = [
-                Index(
-                    column=config.columns[0],
-                    type=config.index_type,
-                    positions=bool((config.index_details or {}).get("with_position", False)),
-                    indexed=config.num_indexed_rows or 0,
-                    unindexed=config.num_unindexed_rows or 0,
-                )
-                for config in await table.list_indices()
-            ]
+        try:
+            with _readable(name, opening=True):
+                connection = await lancedb.connect_async(place.parent)
+                table = await connection.open_table(place.name.removesuffix(_SUFFIX))
+                schema = await table.schema()
+                indexes = [_index(config) for config in await table.list_indices()]
+        except BaseException:
+            if in_use is not None:
+                os.close(in_use)
+            raise
         return cls(name, table, schema, indexes, fingerprint, in_use)
 
     def layout(self, text_column: str) -> Layout:
@@ -245,20 +244,20 @@ def _fingerprint(place: Path) -> tuple[str, int, int]:
     return (str(place), versions.st_ino, versions.st_mtime_ns)
 
 
-def _mark_in_use(folder: Path) -> IO[bytes] | None:
-    """A shared lock that keeps the indexer from clearing `folder` while it is read; None where there is none."""
+def _mark_in_use(folder: Path) -> int | None:
+    """A descriptor with a shared lock that keeps the indexer from clearing `folder`; None where there is none."""
     if fcntl is None:  # pragma: no cover
         return None
     try:
-        file = (folder / _IN_USE_LOCK).open("rb")
+        descriptor = os.open(folder / _IN_USE_LOCK, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return None
     try:
-        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except OSError:
-        file.close()
+        os.close(descriptor)
         return None
-    return file
+    return descriptor
 
 
 def _kind(kind: pa.DataType) -> Kind:
@@ -274,6 +273,16 @@ def _kind(kind: pa.DataType) -> Kind:
     if types.is_timestamp(kind) or types.is_date(kind) or types.is_time(kind):
         return "time"
     return "other"
+
+
+def _index(config: Any) -> Index:  # noqa: ANN401 - a class of the compiled core, without types
+    return Index(
+        column=config.columns[0],
+        type=config.index_type,
+        positions=bool((config.index_details or {}).get("with_position", False)),
+        indexed=config.num_indexed_rows or 0,
+        unindexed=config.num_unindexed_rows or 0,
+    )
 
 
 def _full_text(plan: TextPlan) -> FullTextQuery:

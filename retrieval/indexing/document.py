@@ -1,4 +1,4 @@
-"""The one seam of reading documents: a source yields bytes, a format turns bytes into blocks, chunking knows blocks only."""
+"""The seam of reading documents: a source yields bytes, a format makes blocks of them, chunking knows blocks only."""
 
 from __future__ import annotations
 

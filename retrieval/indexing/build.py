@@ -1,0 +1,360 @@
+"""Builds a table from a folder of documents: reads what changed, copies the rows of what did not, swaps the whole in.
+
+Rows wait in a spool on disk, because a table's columns and their types are known only once the last document was
+read: memory holds a batch of rows and a short record of every file, whatever the size of the corpus.
+"""
+
+# pyarrow ships no types: what comes out of it is checked where it enters our own types.
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import re
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+
+from retrieval.errors import BedivereError, ErrorCode
+from retrieval.indexing import chunks, formats, lance, rows, sources, state
+from retrieval.indexing.document import Unreadable
+from retrieval.indexing.generation import STATE, TableFolder
+from retrieval.indexing.job import Options, Progress, Quiet, SkippedGroup, Summary
+from retrieval.indexing.lance import OldTable, OldTableUnreadableError
+from retrieval.indexing.rows import Scope
+from retrieval.indexing.sources import SourceFile, Unavailable
+from retrieval.indexing.spool import DocumentKey, Spool, SpooledDocument
+from retrieval.indexing.state import FileRecord, ScopeState, State
+from retrieval.schema import FORMAT, Provenance
+
+EMPTY: Final = "empty"
+"""The reason given for a document without text."""
+
+_EXAMPLES: Final = 3
+_SCOPE_NAME: Final = re.compile(r"(?!\s)[^@:#\x00-\x1f\x7f]{1,128}(?<!\s)")
+
+
+def build_table(options: Options, progress: Progress | None = None) -> Summary:
+    """Brings the table up to date with the source folder and says what was done.
+
+    Raises `BedivereError` with one of SOURCE_NOT_FOUND, INVALID_ARGUMENT, INDEX_LOCKED, TABLE_NOT_OURS,
+    NOTHING_INDEXED and BUILD_FAILED. Whatever is raised, and whenever the process dies, the table is the old one or
+    the new one, whole.
+    """
+    started = time.monotonic()
+    _check(options)
+    folder = TableFolder(options.database, options.table)
+    if not options.source.is_dir():
+        raise BedivereError(ErrorCode.SOURCE_NOT_FOUND, "The folder to index does not exist, or is not a folder.")
+    with folder.locked():
+        try:
+            summary = _build(options, folder, progress or Quiet())
+        except BedivereError:
+            raise
+        except Exception as error:
+            raise BedivereError(ErrorCode.BUILD_FAILED, _failure(error)) from error
+        finally:
+            with suppress(OSError):
+                folder.clear()
+    return replace(summary, seconds=round(time.monotonic() - started, 3))
+
+
+def _check(options: Options) -> None:
+    for name, value in (("collection", options.collection), ("doc-version", options.doc_version)):
+        if value is not None and not _SCOPE_NAME.fullmatch(value):
+            raise BedivereError(
+                ErrorCode.INVALID_ARGUMENT, f"--{name} must be 1 to 128 characters, none of them '@', ':' or '#'."
+            )
+    if options.base_url is not None and not re.fullmatch(r"https?://[^\s?#]+", options.base_url):
+        raise BedivereError(
+            ErrorCode.INVALID_ARGUMENT, "--base-url must be an http or https address without query and fragment."
+        )
+
+
+def _failure(error: Exception) -> str:
+    """Why a build failed, without the paths that a library's own text would show."""
+    kept = "the old table, if any, is untouched."
+    # By its text, because LanceDB makes an error of its own of it.
+    if any(os.strerror(code) in str(error) for code in (errno.ENOSPC, errno.EDQUOT)):
+        return f"The disk is full; {kept}"
+    why = error.strerror if isinstance(error, OSError) and error.strerror else type(error).__name__
+    return f"The new table could not be written ({why}); {kept}"
+
+
+def _build(options: Options, folder: TableFolder, progress: Progress) -> Summary:
+    folder.clear()
+    if folder.is_foreign() and not options.rebuild:
+        raise BedivereError(
+            ErrorCode.TABLE_NOT_OURS,
+            f"A table '{options.table}' that `bedivere index` did not build stands there: "
+            "choose another --table, or pass --rebuild to replace it.",
+        )
+    generation = folder.current()
+    old = OldTable.open(generation, options.table) if generation else None
+    if generation and old is None:
+        return _Run(options, folder, progress, None, [_LOST]).run()
+    try:
+        return _Run(options, folder, progress, old, []).run()
+    except OldTableUnreadableError:
+        return _Run(options, folder, progress, None, [_LOST]).run()
+
+
+_LOST: Final = (
+    "The old table could not be read, so everything was read anew; other collections it held must be indexed again."
+)
+
+
+@dataclass(slots=True)
+class _Run:
+    """One run: `old` is the table to build upon, None where there is none or it is of no use."""
+
+    options: Options
+    folder: TableFolder
+    progress: Progress
+    old: OldTable | None
+    notes: list[str]
+    scope: Scope = field(init=False)
+    known: ScopeState | None = field(init=False)
+    records: dict[str, FileRecord] = field(default_factory=dict[str, FileRecord])
+    reused: set[str] = field(default_factory=set[str])
+    skipped: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+    spool: Spool | None = None
+
+    def __post_init__(self) -> None:
+        self.scope = Scope(self.options.collection, self.options.doc_version)
+        self.known = None if self.options.rebuild else self._reusable()
+
+    def run(self) -> Summary:
+        read_at_ns = time.time_ns()
+        try:
+            self._read_source()
+            if not any(record.chunks for record in self.records.values()):
+                skipped = sum(len(paths) for paths in self.skipped.values())
+                raise BedivereError(
+                    ErrorCode.NOTHING_INDEXED,
+                    f"No document with text was found ({skipped} files skipped); the old table, if any, is untouched."
+                    + "".join(f" {group.files} files: {group.reason}." for group in self._skipped_groups()[:3]),
+                )
+            if self.old and self._is_unchanged(self.old):
+                return self._summary(unchanged=True, total=self.old.rows, corpus=self.old.provenance.corpus_version)
+            return self._write(read_at_ns)
+        finally:
+            if self.spool:
+                self.spool.close()
+
+    def _reusable(self) -> ScopeState | None:
+        """The record of the scope's files, if their rows are the rows that would be made now."""
+        if self.old is None or self.old.provenance.chunker != chunks.PARAMETERS:
+            return None
+        known = self.old.state.scopes.get(self.scope.prefix)
+        now = (rows.fingerprint(), self.options.base_url)
+        return known if known and (known.fingerprint, known.base_url) == now else None
+
+    def _read_source(self) -> None:
+        options = self.options
+        self.progress.stage("Looking for documents")
+        found = sources.find(
+            options.source,
+            suffixes=formats.SUFFIXES,
+            include=options.include,
+            exclude=options.exclude,
+            database=options.database,
+        )
+        for skipped in found.skipped:
+            self._skip(skipped.path, skipped.reason)
+        self.progress.found(len(found.files))
+        self.progress.stage("Reading documents")
+        for file in found.files:
+            try:
+                self._read_file(file)
+            except Unavailable as reason:
+                self._skip(file.path, str(reason))
+                self.progress.read(file.path, 0)
+
+    def _read_file(self, file: SourceFile) -> None:
+        record = self.known.unchanged(file.path, file.size, file.mtime_ns) if self.known else None
+        size = 0
+        if record is None:
+            content = sources.read(file)
+            size = content.size
+            before = self.known.files.get(file.path) if self.known else None
+            if before is not None and before.sha256 == content.sha256:
+                record = replace(before, size=size, mtime_ns=content.mtime_ns)
+            else:
+                self.records[file.path] = self._parse(file, content)
+        if record is not None:
+            self.records[file.path] = record
+            if record.chunks:
+                self.reused.add(file.path)
+        reason = self.records[file.path].reason
+        if reason:
+            self._skip(file.path, reason)
+        self.progress.read(file.path, size)
+
+    def _parse(self, file: SourceFile, content: sources.Content) -> FileRecord:
+        parsed = None
+        reason = None
+        try:
+            parsed = rows.read_document(file.path, content.data, content.sha256, self.scope, self.options.base_url)
+        except Unreadable as error:
+            reason = str(error)
+        except (ArithmeticError, LookupError, RecursionError, TypeError, ValueError) as error:
+            # One odd file must not cost the others their index; the reason names the fault for a report.
+            reason = f"its reader failed ({type(error).__name__})"
+        count = parsed.batch.num_rows if parsed else 0
+        if parsed and count:
+            spooled = SpooledDocument(content.sha256, parsed.metadata)
+            self._spool().add(parsed.batch, {(self.scope.prefix, file.path): spooled})
+            self.progress.wrote(count)
+        return FileRecord(
+            content.size,
+            content.mtime_ns,
+            content.sha256,
+            count,
+            reason if count or reason else EMPTY,
+            parsed.metadata if parsed and count else "{}",
+        )
+
+    def _spool(self) -> Spool:
+        """Opened with the first row, so that a run that changes nothing writes nothing."""
+        if self.spool is None:
+            self.spool = Spool(self.folder.create() / "rows.arrow")
+        return self.spool
+
+    def _is_unchanged(self, old: OldTable) -> bool:
+        if self.known is None or _contents(self.known.files) != _contents(self.records):
+            return False
+        made_by = (old.provenance.format, old.provenance.lancedb_version)
+        return made_by == (FORMAT, version("lancedb")) and old.is_whole()
+
+    def _write(self, read_at_ns: int) -> Summary:
+        spool = self._spool()
+        generation = spool.file.parent
+        self.progress.stage("Copying unchanged rows")
+        others = self._carry_over(spool)
+        spool.finish()
+        own_columns = spool.own_columns()
+        scopes = {
+            **(self.old.state.scopes if self.old else {}),
+            self.scope.prefix: ScopeState(rows.fingerprint(), self.options.base_url, read_at_ns, self.records),
+        }
+        provenance = self._provenance(spool.documents, scopes)
+        schema = pa.schema([*rows.SCHEMA, *own_columns.fields()], provenance.to_metadata())
+        self.progress.stage("Writing the table")
+        table = lance.write(generation, self.folder.table, spool.batches(schema), schema, self.progress.stage)
+        lance.check(table, spool.rows, provenance)
+        spool.file.unlink()
+        state.save(generation / STATE, State(scopes))
+        self.progress.stage("Swapping it in")
+        self.folder.place(generation)
+        if dropped := own_columns.dropped():
+            self.notes.append(
+                f"{len(dropped)} rarer keys of the documents did not become columns: {', '.join(dropped[:_EXAMPLES])}…"
+            )
+        if any(scope.fingerprint != rows.fingerprint() for scope in scopes.values()):
+            self.notes.append("Other collections or versions were read by another release: index them again.")
+        return self._summary(unchanged=False, total=spool.rows, corpus=provenance.corpus_version, other_rows=others)
+
+    def _carry_over(self, spool: Spool) -> int:
+        """Copies what stays of the old table; the number of rows of other scopes among it."""
+        if self.old is None:
+            return 0
+        own = self.scope.prefix
+        copied: Counter[str] = Counter()
+        others = 0
+        for batch, documents in self.old.kept(lambda key: key[0] != own or key[1] in self.reused):
+            spool.add(batch, documents)
+            for prefix, path in lance.keys_of(batch):
+                if prefix == own:
+                    copied[path] += 1
+                else:
+                    others += 1
+        if any(copied[path] != self.records[path].chunks for path in self.reused):
+            raise OldTableUnreadableError
+        self.progress.wrote(copied.total() + others)
+        return others
+
+    def _provenance(
+        self, documents: Mapping[DocumentKey, SpooledDocument], scopes: Mapping[str, ScopeState]
+    ) -> Provenance:
+        sizes = sum(
+            record.size
+            for prefix, path in documents
+            if prefix in scopes and (record := scopes[prefix].files.get(path)) is not None
+        )
+        return Provenance(
+            tool_version=version("bedivere"),
+            lancedb_version=version("lancedb"),
+            built_at=f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}",
+            source={"files": len(documents), "bytes": sizes, "revision": _revision(self.options.source)},
+            chunker=dict[str, Any](chunks.PARAMETERS),
+            corpus_version=corpus_version(documents),
+        )
+
+    def _skip(self, path: str, reason: str) -> None:
+        self.skipped.setdefault(reason, []).append(path)
+
+    def _skipped_groups(self) -> tuple[SkippedGroup, ...]:
+        groups = (
+            SkippedGroup(reason, len(paths), tuple(sorted(paths)[:_EXAMPLES])) for reason, paths in self.skipped.items()
+        )
+        return tuple(sorted(groups, key=lambda group: (-group.files, group.reason)))
+
+    def _summary(self, *, unchanged: bool, total: int, corpus: str, other_rows: int | None = None) -> Summary:
+        indexed = [record for record in self.records.values() if record.chunks]
+        own = sum(record.chunks for record in indexed)
+        before = self.old.state.scopes.get(self.scope.prefix) if self.old else None
+        gone = _contents(before.files).keys() - _contents(self.records).keys() if before else ()
+        return Summary(
+            table=self.options.table,
+            unchanged=unchanged,
+            files=len(indexed),
+            chunks=own,
+            bytes=sum(record.size for record in indexed),
+            reused=len(self.reused),
+            removed=len(gone),
+            skipped=self._skipped_groups(),
+            other_rows=total - own if other_rows is None else other_rows,
+            total_rows=total,
+            corpus_version=corpus,
+            notes=tuple(self.notes),
+        )
+
+
+def corpus_version(documents: Mapping[DocumentKey, SpooledDocument]) -> str:
+    """SHA-256 in hexadecimal over the documents' places and contents and the chunker: the same for the same rows."""
+    digest = hashlib.sha256(json.dumps(chunks.PARAMETERS, sort_keys=True).encode())
+    for (prefix, path), document in sorted(documents.items(), key=lambda item: item[0]):
+        digest.update(f"\0{prefix}\0{path}\0{document.content_hash}".encode())
+    return digest.hexdigest()
+
+
+def _contents(files: Mapping[str, FileRecord]) -> dict[str, str]:
+    return {path: record.sha256 for path, record in files.items() if record.chunks}
+
+
+def _revision(source: Path) -> str | None:
+    """The git commit that is checked out at the source; None where there is none to be had."""
+    try:
+        result = subprocess.run(  # noqa: S603
+            ["git", "-C", str(source.absolute()), "rev-parse", "--verify", "HEAD"],  # noqa: S607
+            capture_output=True,
+            check=True,
+            stdin=subprocess.DEVNULL,
+            text=True,
+            timeout=2,
+        )
+    except (OSError, subprocess.SubprocessError, ValueError):
+        return None
+    return result.stdout.strip() or None

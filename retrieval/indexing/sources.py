@@ -1,0 +1,252 @@
+"""Finds the documents under a folder, in a fixed order, and says why one is left out. Reads bytes, parses nothing."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+from pathspec import GitIgnoreSpec
+
+from retrieval.errors import BedivereError, ErrorCode
+from retrieval.search.text import nfc
+
+MAX_FILE_BYTES: Final = 50_000_000
+"""A larger file is a dump or an archive rather than a document, and would be held in memory whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFile:
+    """A document that was found: `path` is relative to the source, POSIX and NFC; `location` is where to open it."""
+
+    path: str
+    location: Path
+    size: int
+    mtime_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A file or folder that is not indexed, and why, in words for the person who indexes."""
+
+    path: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a walk brought home, both sorted by path."""
+
+    files: tuple[SourceFile, ...]
+    skipped: tuple[Skipped, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """A file's bytes, with the size and the time that it had just before it was read."""
+
+    data: bytes
+    sha256: str
+    size: int
+    mtime_ns: int
+
+
+class Unavailable(Exception):
+    """A file that was found cannot be read any more; the message is the reason."""
+
+
+def find(
+    source: Path,
+    *,
+    suffixes: Collection[str],
+    include: Iterable[str] = (),
+    exclude: Iterable[str] = (),
+    database: Path | None = None,
+) -> Found:
+    """The documents under `source` whose suffix is one of `suffixes` (lower case, with the dot).
+
+    `include` and `exclude` are gitignore patterns against the relative path. Names that start with a dot are passed
+    over, and so is what belongs to `database`. A symbolic link is followed where it stays within `source`; every real
+    file comes once, under its own name where it has one within reach. Raises `INVALID_ARGUMENT` for a bad pattern.
+    """
+    exclude = tuple(exclude)
+    excluded = _matcher(exclude, empty=False)
+    walk = _Walk(
+        root=os.path.realpath(source),
+        suffixes=frozenset(suffixes),
+        included=_matcher(include, empty=True),
+        excluded=excluded,
+        # A pattern that takes something back in may speak of what lies within an excluded folder.
+        pruned=_matcher((), empty=False) if any(pattern.startswith("!") for pattern in exclude) else excluded,
+        is_ours=_database_files(os.path.realpath(source), database),
+    )
+    walk.run()
+    return Found(
+        tuple(walk.files[path] for path in sorted(walk.files)),
+        tuple(sorted(walk.skipped, key=lambda skipped: skipped.path)),
+    )
+
+
+def read(file: SourceFile) -> Content:
+    """The bytes of `file`. Raises `Unavailable` when it vanished, changed its kind or may not be read."""
+    try:
+        # Non-blocking, because a pipe may have taken the file's place since it was found.
+        descriptor = os.open(file.location, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(descriptor, "rb") as stream:
+            found = os.fstat(descriptor)
+            if not stat.S_ISREG(found.st_mode):
+                raise Unavailable("not a regular file")
+            data = stream.read(MAX_FILE_BYTES + 1)
+    except OSError as error:
+        raise Unavailable(_reason(error)) from None
+    if len(data) > MAX_FILE_BYTES:
+        raise Unavailable(_TOO_LARGE)
+    return Content(data, hashlib.sha256(data).hexdigest(), found.st_size, found.st_mtime_ns)
+
+
+_TOO_LARGE = f"larger than {MAX_FILE_BYTES // 1_000_000} MB"
+
+
+@dataclass(slots=True)
+class _Walk:
+    """One walk: real files and folders first, then links, so that a real name wins over a link's."""
+
+    root: str
+    suffixes: frozenset[str]
+    included: Callable[[str], bool]
+    excluded: Callable[[str], bool]
+    pruned: Callable[[str], bool]
+    is_ours: Callable[[str], bool]
+    files: dict[str, SourceFile] = field(default_factory=dict[str, SourceFile])
+    skipped: list[Skipped] = field(default_factory=list[Skipped])
+    links: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+    entered: set[str] = field(default_factory=set[str])
+    taken: set[str] = field(default_factory=set[str])
+
+    def run(self) -> None:
+        self.folder(self.root, "")
+        while self.links:
+            # Sorted level by level: which of two links to the same file wins must not hang on the disk's order.
+            level, self.links = sorted(self.links), []
+            for path, location in level:
+                self.link(path, location)
+
+    def skip(self, path: str, reason: str) -> None:
+        self.skipped.append(Skipped(path, reason))
+
+    def folder(self, location: str, prefix: str) -> None:
+        pending = [(location, prefix)]
+        while pending:
+            location, prefix = pending.pop()
+            self.entered.add(location)
+            try:
+                with os.scandir(location) as entries:
+                    found = sorted(entries, key=lambda entry: entry.name)
+            except OSError as error:
+                self.skip(prefix or ".", _reason(error))
+                continue
+            for entry in found:
+                path = self.named(entry.name, prefix)
+                if path is None or self.is_ours(entry.path):
+                    continue
+                if entry.is_symlink():
+                    self.links.append((path, entry.path))
+                elif not entry.is_dir(follow_symlinks=False):
+                    self.file(path, entry.path)
+                elif entry.path not in self.entered and not self.pruned(f"{path}/"):
+                    pending.append((entry.path, f"{path}/"))
+
+    def named(self, name: str, prefix: str) -> str | None:
+        """The relative path of an entry; None where its name rules it out."""
+        if name.startswith("."):
+            return None
+        try:
+            name.encode()
+        except UnicodeEncodeError:
+            shown = os.fsencode(name).decode("utf-8", "replace")
+            self.skip(f"{prefix}{shown}", "its name is not UTF-8")
+            return None
+        return prefix + nfc(name)
+
+    def link(self, path: str, location: str) -> None:
+        try:
+            target = os.path.realpath(location, strict=True)
+            is_folder = stat.S_ISDIR(Path(target).stat().st_mode)
+        except OSError:
+            self.skip(path, "broken symbolic link")
+            return
+        if not _within(target, self.root):
+            self.skip(path, "symbolic link that leaves the source")
+        elif self.is_ours(target):
+            return
+        elif not is_folder:
+            self.file(path, target)
+        elif target not in self.entered and not self.pruned(f"{path}/"):
+            self.folder(target, f"{path}/")
+
+    def file(self, path: str, location: str) -> None:
+        if location in self.taken or self.excluded(path) or not self.included(path):
+            return
+        try:
+            found = os.lstat(location)
+        except OSError as error:
+            self.skip(path, _reason(error))
+            return
+        suffix = PurePosixPath(path).suffix.lower()
+        if not stat.S_ISREG(found.st_mode):
+            self.skip(path, "not a regular file")
+        elif suffix not in self.suffixes:
+            self.skip(path, f"no reader for {suffix} files" if suffix else "no reader for files without a suffix")
+        elif found.st_size > MAX_FILE_BYTES:
+            self.skip(path, _TOO_LARGE)
+        elif path in self.files:
+            self.skip(path, "another file has the same name in composed Unicode")
+        else:
+            self.taken.add(location)
+            self.files[path] = SourceFile(path, Path(location), found.st_size, found.st_mtime_ns)
+
+
+def _matcher(patterns: Iterable[str], *, empty: bool) -> Callable[[str], bool]:
+    """Whether a path matches one of the patterns; `empty` is the answer where there are none."""
+    lines = [nfc(pattern) for pattern in patterns]
+    if not lines:
+        return lambda _path: empty
+    try:
+        return GitIgnoreSpec.from_lines(lines).match_file
+    except ValueError:
+        raise BedivereError(ErrorCode.INVALID_ARGUMENT, "An include or exclude pattern is not a valid glob.") from None
+
+
+def _database_files(root: str, database: Path | None) -> Callable[[str], bool]:
+    """Whether a location belongs to the database, so that a run never indexes its own output."""
+    if database is None:
+        return lambda _location: False
+    place = os.path.realpath(database)
+    if place != root and _within(place, root):
+        return lambda location: _within(location, place)
+    # The source is the database's folder or lies within it: only the tables themselves are out of bounds.
+    return lambda location: (
+        (
+            os.path.dirname(location) == place and location.endswith(".lance")  # noqa: PTH120
+        )
+        or _within(location, f"{place}/.bedivere")
+    )
+
+
+def _within(location: str, folder: str) -> bool:
+    return location == folder or location.startswith(f"{folder.rstrip('/')}/")
+
+
+def _reason(error: OSError) -> str:
+    """An operating system's error as a reason, without the path that its own text would show."""
+    match error:
+        case PermissionError():
+            return "permission denied"
+        case FileNotFoundError():
+            return "vanished while it was read"
+        case _:
+            return (error.strerror or "cannot be read").lower()

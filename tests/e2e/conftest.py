@@ -1,0 +1,48 @@
+"""Real processes for real clients."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import SETTINGS_PREFIXES
+
+BEDIVERE = [sys.executable, "-m", "handler.cli"]
+_URL = re.compile(r"http://\S+/\S+")
+
+
+def clean_environment(**settings: str) -> dict[str, str]:
+    """The environment of this process without settings of the server, and with `settings`."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(SETTINGS_PREFIXES)}
+    return {**kept, **settings}
+
+
+@contextmanager
+def serving(*options: str, **settings: str) -> Generator[str]:
+    """`bedivere serve --http` with `options` on a free port; yields the URL that it prints."""
+    command = [*BEDIVERE, "serve", "--http", "0", *options]
+    environment = clean_environment(PYTHONUNBUFFERED="1", **settings)
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        try:
+            first = server.stdout.readline()
+            found = _URL.search(first)
+            assert found, first
+            yield found.group()
+        finally:
+            server.terminate()
+            server.communicate(timeout=20)
+
+
+@pytest.fixture(scope="session")
+def http_server(handbook: Path) -> Iterator[str]:
+    """The URL of a server of the handbook, in a process of its own."""
+    with serving("--db", str(handbook)) as url:
+        yield url

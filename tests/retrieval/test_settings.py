@@ -1,0 +1,144 @@
+"""Settings: names, precedence and what a bad value says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from retrieval.errors import BedivereError, ErrorCode
+from retrieval.settings import Settings, allowed_range, load_settings, variables
+
+
+def test_without_any_setting_the_defaults_hold() -> None:
+    settings = load_settings()
+    assert (settings.database, settings.table, settings.default_limit) == (None, "documents", 20)
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "field", "expected"),
+    [
+        ("LANCEDB_PATH", "/data", "database", "/data"),
+        ("LANCEDB_TABLE", "notes", "table", "notes"),
+        ("LANCEDB_TEXT_COLUMN", "body", "text_column", "body"),
+        ("LANCEDB_VECTOR_COLUMN", "v", "vector_column", "v"),
+        ("LANCEDB_DEFAULT_LIMIT", "7", "default_limit", 7),
+        ("LANCEDB_CONTEXT_BUDGET", "900", "context_budget", 900),
+        ("EMBEDDING_MODEL", "m", "embedding_model", "m"),
+        ("EMBEDDING_DIMENSIONS", "384", "embedding_dimensions", 384),
+        ("LANCELOT_ALLOWED_ORIGINS", "https://a.example, https://b.example", "allowed_origins", None),
+        ("LANCELOT_ALLOWED_HOSTS", "a.example", "allowed_hosts", ("a.example",)),
+        ("LANCELOT_BASE_PATH", "/docs/", "base_path", "/docs"),
+        ("LANCELOT_LOG_LEVEL", "silly", "log_level", "debug"),
+        ("LANCELOT_LOG_LEVEL", "warn", "log_level", "warning"),
+    ],
+)
+def test_the_names_that_lancelots_users_know_keep_working(
+    monkeypatch: pytest.MonkeyPatch, variable: str, value: str, field: str, expected: object
+) -> None:
+    monkeypatch.setenv(variable, value)
+    expected = ("https://a.example", "https://b.example") if expected is None else expected
+    assert getattr(load_settings(), field) == expected
+
+
+def test_our_name_wins_over_lancelots(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LANCEDB_TABLE", "theirs")
+    monkeypatch.setenv("BEDIVERE_TABLE", "ours")
+    assert load_settings().table == "ours"
+
+
+@pytest.mark.parametrize("blank", ["", "   ", "\t"])
+def test_a_blank_variable_is_unset_and_hides_nothing(monkeypatch: pytest.MonkeyPatch, blank: str) -> None:
+    monkeypatch.setenv("LANCEDB_TABLE", "theirs")
+    monkeypatch.setenv("BEDIVERE_TABLE", blank)
+    assert load_settings().table == "theirs"
+
+
+def test_the_environment_wins_over_the_file_and_the_caller_over_both(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    file = tmp_path / "settings.toml"
+    file.write_text('table = "file"\ndefault_limit = 3\nallowed_hosts = ["a.example", "b.example"]\n')
+    monkeypatch.setenv("BEDIVERE_SETTINGS_FILE", str(file))
+    monkeypatch.setenv("BEDIVERE_TABLE", "environment")
+    settings = load_settings(context_budget=600, database=None)
+    assert (settings.table, settings.default_limit, settings.context_budget) == ("environment", 3, 600)
+    assert settings.allowed_hosts == ("a.example", "b.example")
+    assert load_settings(table="caller").table == "caller"
+
+
+def test_a_users_own_settings_file_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "bedivere").mkdir()
+    (tmp_path / "bedivere" / "settings.toml").write_text('LANCEDB_TABLE = "mine"\n')
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    assert load_settings().table == "mine"
+
+
+def test_nothing_in_the_working_folder_is_a_setting(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text("OPENAI_BASE_URL=https://stranger.example\n")
+    (tmp_path / "settings.toml").write_text('openai_base_url = "https://stranger.example"\n')
+    monkeypatch.chdir(tmp_path)
+    assert load_settings().openai_base_url is None
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("LANCEDB_DEFAULT_LIMIT", "0"),
+        ("LANCEDB_DEFAULT_LIMIT", "201"),
+        ("LANCEDB_DEFAULT_LIMIT", "ten"),
+        ("BEDIVERE_CONTEXT_BUDGET", "499"),
+        ("BEDIVERE_MAX_BODY_BYTES", "1"),
+        ("BEDIVERE_BASE_PATH", "/a/../b"),
+        ("BEDIVERE_BASE_PATH", "/a b"),
+        ("BEDIVERE_ENDPOINT", "/"),
+        ("BEDIVERE_LOG_LEVEL", "loud"),
+        ("BEDIVERE_LOG_QUERIES", "perhaps"),
+        ("OPENAI_BASE_URL", "ftp://example.com"),
+    ],
+)
+def test_a_bad_value_stops_the_start_with_its_variable_and_its_range(
+    monkeypatch: pytest.MonkeyPatch, variable: str, value: str
+) -> None:
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(BedivereError) as raised:
+        load_settings()
+    field = next(field for field in Settings.model_fields.values() if variable in variables(field))
+    assert raised.value.code is ErrorCode.SETTING_INVALID
+    assert raised.value.sentence == f"{variable} must be {allowed_range(field)}."
+
+
+@pytest.mark.parametrize("content", ["tabel = 'x'\n", "= nonsense", 'openai_api_key = "sk-secret'])
+def test_a_bad_settings_file_is_told_without_quoting_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, content: str
+) -> None:
+    file = tmp_path / "settings.toml"
+    file.write_text(content)
+    monkeypatch.setenv("BEDIVERE_SETTINGS_FILE", str(file))
+    with pytest.raises(BedivereError) as raised:
+        load_settings()
+    assert raised.value.code is ErrorCode.SETTING_INVALID
+    assert "sk-secret" not in str(raised.value)
+    assert str(tmp_path) not in str(raised.value)
+
+
+def test_a_settings_file_that_is_named_must_be_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("BEDIVERE_SETTINGS_FILE", str(tmp_path / "none.toml"))
+    with pytest.raises(BedivereError, match="BEDIVERE_SETTINGS_FILE"):
+        load_settings()
+
+
+def test_the_key_is_never_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
+    settings = load_settings()
+    assert "sk-secret" not in repr(settings)
+    assert "sk-secret" not in settings.model_dump_json()
+    assert settings.openai_api_key is not None
+    assert settings.openai_api_key.get_secret_value() == "sk-secret"
+
+
+def test_every_setting_has_a_variable_a_range_and_a_meaning() -> None:
+    for field in Settings.model_fields.values():
+        assert variables(field)
+        assert allowed_range(field)
+        assert field.description
