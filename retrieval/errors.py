@@ -58,7 +58,7 @@ MEANINGS: dict[ErrorCode, str] = {
     ErrorCode.CONTENT_TYPE_REFUSED: "The body must be sent as `application/json`.",
     ErrorCode.ACCEPT_REFUSED: "The Accept header excludes `application/json`, the only kind of answer there is.",
     ErrorCode.BODY_TOO_LARGE: "The request body is larger than `BEDIVERE_MAX_BODY_BYTES`.",
-    ErrorCode.BODY_NOT_JSON: "The request body is not one JSON object.",
+    ErrorCode.BODY_NOT_JSON: "The request body is not one JSON-RPC object.",
     ErrorCode.EVENT_REFUSED: "The Lambda event is not an API Gateway HTTP request.",
     ErrorCode.SOURCE_NOT_FOUND: "The folder to index does not exist or is not a folder.",
     ErrorCode.NOTHING_INDEXED: "No document with text was found; the old table, if any, is untouched.",

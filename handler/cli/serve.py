@@ -129,6 +129,7 @@ def _serve_http(settings: Settings, host: str, port: int) -> None:
     config = uvicorn.Config(
         app,
         lifespan="on",
+        ws="none",
         log_config=None,
         access_log=False,
         server_header=False,
