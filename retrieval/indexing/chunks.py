@@ -120,8 +120,7 @@ def _pack(pieces: list[_Piece], opening: int) -> list[str]:
             joints.append(piece.joint)
             parts.append(piece.text)
             size = len(piece.text)
-    if parts:
-        texts.append("".join(parts))
+    texts.append("".join(parts))
     return _without_scraps(texts, joints)
 
 

@@ -52,8 +52,11 @@ def key(name: str) -> str | None:
 
 def value(raw: object) -> Scalar | None:
     """`raw` as a scalar: dates as ISO 8601 text, a list of scalars joined by ", "; None for anything else."""
-    if isinstance(raw, bool | int | float):
+    if isinstance(raw, bool):
         return raw
+    if isinstance(raw, int | float):
+        # Neither a column of numbers nor JSON holds the others.
+        return raw if -(2**63) <= raw < 2**63 else None
     if isinstance(raw, datetime | date | time):
         return raw.isoformat()
     if isinstance(raw, str):
