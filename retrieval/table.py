@@ -46,7 +46,12 @@ _MAX_FETCHED: Final = 2_048
 
 _LAST_CHARACTER: Final = "\U0010ffff"
 
+# A table that is replaced more often than this while it is opened is not worth waiting for.
+_ATTEMPTS: Final = 3
+_NAMED_TABLES: Final = 20
+
 T = TypeVar("T")
+Fingerprint = tuple[str, int, int]
 Cell = str | int | float | bool | None
 
 
@@ -78,21 +83,50 @@ class Database:
 
         Raises `BedivereError`: what `names` raises, TABLE_NOT_FOUND or TABLE_UNREADABLE.
         """
+        for attempt in range(1, _ATTEMPTS + 1):
+            place, fingerprint = self._find(name)
+            table = self._open.get(name)
+            if table is not None and table.fingerprint == fingerprint:
+                return table
+            try:
+                table = await Table.open(name, place, fingerprint)
+            except BedivereError:
+                # It may have been replaced, and its files removed, between the look and the opening.
+                if attempt == _ATTEMPTS or self._find(name)[1] == fingerprint:
+                    raise
+                continue
+            self._open[name] = table
+            return table
+        raise AssertionError("the last attempt returns or raises")
+
+    async def read(self, name: str, ask: Callable[[Table], Awaitable[T]]) -> T:
+        """What `ask` answers, all of it from one state of the table.
+
+        A table of others that is replaced while it is being read makes LanceDB fail; the new one is asked then.
+        """
+        table = await self.table(name)
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                return await ask(table)
+            except BedivereError as error:
+                replaced = await self.table(name) if error.code is ErrorCode.TABLE_UNREADABLE else table
+                if replaced is table or attempt == _ATTEMPTS:
+                    raise
+                table = replaced
+        raise AssertionError("the last attempt returns or raises")
+
+    def _find(self, name: str) -> tuple[Path, Fingerprint]:
+        """Where the table called `name` stands now, and what tells that state of it from any other."""
         # The name is a caller's: it reaches the file system only as one of the names that are there.
         names = self.names()
         if name not in names:
-            known = ", ".join(repr(table) for table in names[:20]) if names else "none"
+            known = ", ".join(repr(table) for table in names[:_NAMED_TABLES]) if names else "none"
             raise BedivereError(
                 ErrorCode.TABLE_NOT_FOUND, f"There is no table {name[:100]!r}; the database has: {known}."
             )
         # A table of ours is a link to the folder of one build; opened there, it outlives the link's next target.
         place = (self._place() / f"{name}{_SUFFIX}").resolve()
-        fingerprint = _fingerprint(place)
-        table = self._open.get(name)
-        if table is None or table.fingerprint != fingerprint:
-            table = await Table.open(name, place, fingerprint)
-            self._open[name] = table
-        return table
+        return place, _fingerprint(place)
 
     def _place(self) -> Path:
         if self._folder is None:
@@ -101,22 +135,6 @@ class Database:
                 "No database is configured: set LANCEDB_PATH to the folder that bedivere index wrote.",
             )
         return self._folder
-
-    async def read(self, name: str, ask: Callable[[Table], Awaitable[T]]) -> T:
-        """What `ask` answers, all of it from one state of the table.
-
-        A table that is replaced while it is being read makes LanceDB fail; the question is then put to the new one.
-        """
-        table = await self.table(name)
-        try:
-            return await ask(table)
-        except BedivereError as error:
-            if error.code is not ErrorCode.TABLE_UNREADABLE:
-                raise
-            replaced = await self.table(name)
-            if replaced is table:
-                raise
-            return await ask(replaced)
 
 
 class Table:
@@ -128,7 +146,7 @@ class Table:
         table: AsyncTable,
         schema: pa.Schema,
         indexes: Sequence[Index],
-        fingerprint: tuple[str, int, int],
+        fingerprint: Fingerprint,
         in_use: int | None,
     ) -> None:
         self.name = name
@@ -142,7 +160,7 @@ class Table:
             weakref.finalize(self, os.close, in_use)
 
     @classmethod
-    async def open(cls, name: str, place: Path, fingerprint: tuple[str, int, int]) -> Table:
+    async def open(cls, name: str, place: Path, fingerprint: Fingerprint) -> Table:
         """Opens the table whose folder is `place`. Raises `BedivereError` TABLE_UNREADABLE."""
         in_use = _mark_in_use(place.parent)
         try:
@@ -235,7 +253,7 @@ def _is_table(entry: Path) -> bool:
     return entry.name.endswith(_SUFFIX) and not entry.name.startswith(".") and entry.is_dir()
 
 
-def _fingerprint(place: Path) -> tuple[str, int, int]:
+def _fingerprint(place: Path) -> Fingerprint:
     """Changes when another table stands at `place`, or another version of the same one."""
     try:
         versions = (place / "_versions").stat()
