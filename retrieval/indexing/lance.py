@@ -78,6 +78,8 @@ def check(table: Table, rows: int, provenance: Provenance) -> None:
         problem = "rows are missing"
     elif not is_indexed(table):
         problem = "rows are not indexed"
+    elif not answers(table):
+        problem = "it does not answer"
     elif provenance_of(table) != provenance:
         problem = "its provenance record is missing"
     if problem:
@@ -94,6 +96,18 @@ def is_indexed(table: Table) -> bool:
         if stats is not None and stats.num_unindexed_rows == 0:
             covered.update(index.columns)
     return covered >= FULL_TEXT.keys()
+
+
+def answers(table: Table) -> bool:
+    """Whether a row can be read and every index be asked: figures about an index are given without opening it."""
+    try:
+        for column in FULL_TEXT:
+            table.search("a", query_type="fts", fts_columns=column).select(["id", "_score"]).limit(1).to_list()
+        return len(table.search().select(["id", "text"]).limit(1).to_list()) == 1
+    except Exception:
+        # LanceDB raises many things; all of them are a no.
+        _logger.info("the table does not answer", exc_info=True)
+        return False
 
 
 def provenance_of(table: Table) -> Provenance | None:
@@ -125,12 +139,9 @@ class OldTable:
         return cls(table, state.load(generation / STATE) or State(), provenance, rows)
 
     def is_whole(self) -> bool:
-        """Whether it holds at least what the record says, with every row indexed."""
+        """Whether it holds at least what the record says, with every row indexed and to be found."""
         recorded = sum(record.chunks for scope in self.state.scopes.values() for record in scope.files.values())
-        try:
-            return self.rows >= recorded and is_indexed(self.table)
-        except Exception:
-            return False
+        return self.rows >= recorded and answers(self.table) and is_indexed(self.table)
 
     def kept(
         self, keep: Callable[[DocumentKey], bool]

@@ -1,0 +1,153 @@
+"""`bedivere index`: a folder of documents becomes a LanceDB table. Draws the progress and says what was done."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from contextlib import ExitStack
+from dataclasses import asdict
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from handler.cli.progress import counted, size_text, watcher
+from handler.cli.terminal import FAILURE, NOTHING_INDEXED, USAGE, fail
+from retrieval.errors import BedivereError, ErrorCode
+from retrieval.schema import DEFAULT_TABLE
+
+if TYPE_CHECKING:
+    from retrieval.indexing.job import Summary
+
+INTERRUPTED: Final = 130
+TERMINATED: Final = 143
+
+_SCOPE = "What the rows say of themselves"
+_FILES = "Which files"
+
+
+def index(
+    source: Annotated[Path, typer.Argument(help="The folder of documents.", show_default=False)],
+    database: Annotated[Path, typer.Argument(help="The LanceDB folder; made where it is missing.", show_default=False)],
+    table: Annotated[str, typer.Option(help="The table to write.")] = DEFAULT_TABLE,
+    collection: Annotated[
+        str | None,
+        typer.Option(
+            help="Name of this set of documents. Each collection and version of a table is replaced on its own.",
+            rich_help_panel=_SCOPE,
+        ),
+    ] = None,
+    doc_version: Annotated[
+        str | None, typer.Option(help="Version of this set of documents, such as 2.1.", rich_help_panel=_SCOPE)
+    ] = None,
+    base_url: Annotated[
+        str | None,
+        typer.Option(help="Where the folder is published; every hit links below it.", rich_help_panel=_SCOPE),
+    ] = None,
+    include: Annotated[
+        list[str] | None,
+        typer.Option(help="Only files that match this gitignore pattern; repeatable.", rich_help_panel=_FILES),
+    ] = None,
+    exclude: Annotated[
+        list[str] | None,
+        typer.Option(help="No files that match this gitignore pattern; repeatable.", rich_help_panel=_FILES),
+    ] = None,
+    rebuild: Annotated[
+        bool,
+        typer.Option(
+            "--rebuild",
+            help="Read every file again, and replace a table that Bedivere did not build.",
+            rich_help_panel=_FILES,
+        ),
+    ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="End with one JSON object on standard output, for scripts.")
+    ] = False,
+) -> None:
+    """Index a folder of documents into a LanceDB table.
+
+    Reads Markdown, reStructuredText, HTML and plain text.
+    Files that have not changed since the last run are not read again.
+    The table is replaced in one step: whatever happens on the way, the old one stays whole.
+
+    Exit codes: 0 done, 1 failed, 2 wrong usage, 3 nothing could be indexed, 130 interrupted.
+    """
+    # Imported here, because LanceDB takes seconds and `--help` should not.
+    from retrieval.indexing.build import build_table
+    from retrieval.indexing.job import Options
+
+    errors = Console(stderr=True, highlight=False, soft_wrap=True)
+    options = Options(
+        source=source,
+        database=database,
+        table=table,
+        collection=collection,
+        doc_version=doc_version,
+        base_url=base_url,
+        include=tuple(include or ()),
+        exclude=tuple(exclude or ()),
+        rebuild=rebuild,
+    )
+    before = signal.signal(signal.SIGTERM, _terminated)
+    try:
+        with ExitStack() as stack:
+            summary = build_table(options, watcher(errors, stack, quiet=as_json))
+    except BedivereError as error:
+        if error.__cause__ is not None:
+            # The sentence leaves a library's own words out; the person at the terminal may need them.
+            cause = str(error.__cause__).partition("\n")[0]
+            errors.print(f"{type(error.__cause__).__name__}: {cause}", markup=False)
+        fail(error, _exit_code(error.code), as_json=as_json)
+    except KeyboardInterrupt:
+        errors.print("Interrupted: the old table, if any, is untouched.", markup=False)
+        raise typer.Exit(INTERRUPTED) from None
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    if as_json:
+        sys.stdout.write(json.dumps(asdict(summary), ensure_ascii=False) + "\n")
+    else:
+        _show(Console(highlight=False, soft_wrap=True), summary)
+
+
+def _terminated(_signal: int, _frame: FrameType | None) -> None:
+    # As an exception, so that the half-built table is removed on the way out.
+    sys.exit(TERMINATED)
+
+
+def _exit_code(code: ErrorCode) -> int:
+    match code:
+        case ErrorCode.NOTHING_INDEXED:
+            return NOTHING_INDEXED
+        case ErrorCode.INVALID_ARGUMENT:
+            return USAGE
+        case _:
+            return FAILURE
+
+
+def _show(console: Console, summary: Summary) -> None:
+    headline = "is up to date: nothing has changed" if summary.unchanged else "is ready"
+    console.print(f"Table [bold]{escape(summary.table)}[/bold] {headline}")
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style="dim")
+    grid.add_column(overflow="fold")
+    grid.add_row("files", f"{summary.files:,} ({size_text(summary.bytes)})")
+    grid.add_row("chunks", f"{summary.chunks:,}")
+    if summary.reused:
+        grid.add_row("reused", f"{counted(summary.reused, 'file')} had not changed")
+    if summary.removed:
+        grid.add_row("removed", f"{counted(summary.removed, 'file')} no longer there")
+    if summary.other_rows:
+        grid.add_row("kept", f"{counted(summary.other_rows, 'chunk')} of other collections or versions")
+    for group in summary.skipped:
+        more = ", …" if group.files > len(group.examples) else ""
+        names = f"{', '.join(group.examples)}{more}"
+        grid.add_row("skipped", escape(f"{counted(group.files, 'file')}, {group.reason}: {names}"))
+    for note in summary.notes:
+        grid.add_row("note", escape(note))
+    grid.add_row("seconds", f"{summary.seconds:,.1f}")
+    console.print(grid)

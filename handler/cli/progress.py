@@ -1,0 +1,121 @@
+"""Shows a run of the indexer as it goes: a bar on a terminal, a line now and then in a log."""
+
+from __future__ import annotations
+
+import time
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Final
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
+
+if TYPE_CHECKING:
+    from retrieval.indexing.job import Progress as Watcher
+
+_LINE_EVERY_SECONDS: Final = 5.0
+
+
+def watcher(errors: Console, stack: ExitStack, *, quiet: bool) -> Watcher | None:
+    """What shows a run on `errors`: a bar on a terminal, else lines, or nothing where it should be `quiet`."""
+    if errors.is_terminal:
+        return stack.enter_context(Bar(errors))
+    return None if quiet else Lines(errors)
+
+
+class Counts:
+    """What is counted as a run goes, and how fast."""
+
+    def __init__(self) -> None:
+        self.started = time.monotonic()
+        self.total = 0
+        self.files = 0
+        self.chunks = 0
+        self.bytes = 0
+
+    def found(self, files: int) -> None:
+        self.total += files
+
+    def read(self, path: str, size: int) -> None:
+        self.files += 1
+        self.bytes += size
+
+    def wrote(self, chunks: int) -> None:
+        self.chunks += chunks
+
+    @property
+    def figures(self) -> str:
+        seconds = max(time.monotonic() - self.started, 0.001)
+        return f"{self.chunks:,} chunks, {size_text(self.bytes)}, {self.files / seconds:,.0f} files/s"
+
+
+class Bar(Counts):
+    """A progress bar, for a terminal."""
+
+    def __init__(self, console: Console) -> None:
+        super().__init__()
+        self._progress = Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.completed:,.0f}/{task.total:,.0f} files"),
+            TextColumn("{task.fields[figures]}"),
+            TimeElapsedColumn(),
+            console=console,
+            transient=True,
+        )
+        self._task: TaskID = self._progress.add_task("", total=0, figures="")
+
+    def __enter__(self) -> Bar:
+        self._progress.start()
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self._progress.stop()
+
+    def stage(self, name: str) -> None:
+        self._progress.update(self._task, description=name)
+
+    def found(self, files: int) -> None:
+        super().found(files)
+        self._progress.update(self._task, total=self.total)
+
+    def read(self, path: str, size: int) -> None:
+        super().read(path, size)
+        self._progress.update(self._task, completed=self.files, figures=self.figures)
+
+    def wrote(self, chunks: int) -> None:
+        super().wrote(chunks)
+        self._progress.update(self._task, figures=self.figures)
+
+
+class Lines(Counts):
+    """A line now and then, for a log."""
+
+    def __init__(self, console: Console) -> None:
+        super().__init__()
+        self._console = console
+        self._said = self.started
+
+    def stage(self, name: str) -> None:
+        self._console.print(name, markup=False)
+
+    def found(self, files: int) -> None:
+        super().found(files)
+        self._console.print(f"{counted(files, 'file')} found", markup=False)
+
+    def read(self, path: str, size: int) -> None:
+        super().read(path, size)
+        if time.monotonic() - self._said >= _LINE_EVERY_SECONDS:
+            self._said = time.monotonic()
+            self._console.print(f"{self.files:,}/{self.total:,} files, {self.figures}", markup=False)
+
+
+def size_text(count: int) -> str:
+    for unit, scale in (("GB", 1_000_000_000), ("MB", 1_000_000), ("kB", 1_000)):
+        if count >= scale:
+            return f"{count / scale:,.1f} {unit}"
+    return f"{count} bytes"
+
+
+def counted(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"

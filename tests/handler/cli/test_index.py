@@ -1,0 +1,212 @@
+"""`bedivere index` at a terminal and in a script: what it prints where, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NoReturn
+
+import lancedb
+import pytest
+import typer
+from typer.testing import CliRunner, Result
+
+from handler.cli.index import index
+from retrieval.indexing import build
+from retrieval.indexing.generation import TableFolder
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs/a.md").write_text("# A page\n\nWords of it.")
+    return tmp_path / "docs"
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Path:
+    return tmp_path / "db"
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch) -> Run:
+    monkeypatch.setenv("COLUMNS", "200")
+    app = typer.Typer()
+    app.command()(index)
+
+    def invoke(*arguments: object) -> Result:
+        return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+    return invoke
+
+
+def test_a_run_ends_with_a_summary_on_standard_output(run: Run, source: Path, database: Path) -> None:
+    (source / "logo.png").touch()
+    (source / "[x].md").touch()
+    result = run(source, database)
+    assert result.exit_code == 0
+    assert "Table documents is ready" in result.stdout
+    for line in (
+        "files",
+        "1 (22 bytes)",
+        "chunks",
+        "1 file, no reader for .png files: logo.png",
+        "1 file, empty: [x].md",
+        "seconds",
+    ):
+        assert line in result.stdout
+
+
+def test_progress_goes_to_standard_error_in_plain_lines_where_it_is_no_terminal(
+    run: Run, source: Path, database: Path
+) -> None:
+    result = run(source, database)
+    assert "1 file found" in result.stderr
+    assert "\x1b" not in result.stderr
+    assert "found" not in result.stdout
+
+
+def test_a_second_run_says_that_nothing_changed(run: Run, source: Path, database: Path) -> None:
+    run(source, database)
+    assert "is up to date: nothing has changed" in run(source, database).stdout
+
+
+def test_the_summary_tells_of_removed_files_other_collections_and_notes(
+    run: Run, source: Path, database: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(source, database, "--collection", "other")
+    (source / "b.md").write_text("---\nkey: 1\n---\nMore.")
+    run(source, database)
+    (source / "a.md").unlink()
+    monkeypatch.setattr("retrieval.indexing.rows.MAX_OWN_COLUMNS", 0)
+    output = run(source, database).stdout
+    assert "1 file no longer there" in output
+    assert "1 chunk of other collections or versions" in output
+    assert "1 rarer keys" in output
+
+
+def test_json_prints_one_object_and_nothing_else(run: Run, source: Path, database: Path) -> None:
+    result = run(source, database, "--json")
+    summary = json.loads(result.stdout)
+    assert (summary["table"], summary["files"], summary["unchanged"], summary["skipped"]) == ("documents", 1, False, [])
+    assert result.stderr == ""
+
+
+def test_every_option_reaches_the_build(
+    run: Run, source: Path, database: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Any] = []
+
+    def record(options: Any, _progress: Any) -> NoReturn:
+        asked.append(options)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(build, "build_table", record)
+    run(
+        *(
+            source,
+            database,
+            "--table",
+            "t",
+            "--collection",
+            "c",
+            "--doc-version",
+            "1",
+            "--base-url",
+            "https://x.example",
+        ),
+        *("--include", "*.md", "--include", "*.rst", "--exclude", "draft/", "--rebuild"),
+    )
+    assert asked == [
+        build.Options(
+            source, database, "t", "c", "1", "https://x.example", ("*.md", "*.rst"), ("draft/",), rebuild=True
+        )
+    ]
+
+
+def test_nothing_to_index_ends_with_3(run: Run, source: Path, database: Path) -> None:
+    (source / "a.md").write_text("")
+    result = run(source, database)
+    assert result.exit_code == 3
+    assert "NOTHING_INDEXED: No document with text was found" in result.stderr
+    assert result.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [(("--no-such-option",), 2), (("--table", "a/b"), 2), (("--base-url", "x"), 2), (("--include", "!"), 2)],
+)
+def test_wrong_usage_ends_with_2(run: Run, source: Path, database: Path, arguments: tuple[str, ...], code: int) -> None:
+    assert run(source, database, *arguments).exit_code == code
+
+
+def test_a_missing_source_ends_with_1_and_one_line(run: Run, source: Path, database: Path) -> None:
+    result = run(source / "nowhere", database)
+    assert result.exit_code == 1
+    assert result.stderr == "SOURCE_NOT_FOUND: The folder to index does not exist, or is not a folder.\n"
+
+
+def test_anothers_table_ends_with_1(run: Run, source: Path, database: Path) -> None:
+    lancedb.connect(database).create_table("documents", [{"text": "theirs"}])
+    result = run(source, database)
+    assert result.exit_code == 1
+    assert "TABLE_NOT_OURS" in result.stderr
+
+
+def test_a_table_that_is_being_written_ends_with_1_and_as_json_for_scripts(
+    run: Run, source: Path, database: Path
+) -> None:
+    with TableFolder(database, "documents").locked():
+        result = run(source, database, "--json")
+    assert result.exit_code == 1
+    assert json.loads(result.stdout)["code"] == "INDEX_LOCKED"
+
+
+def test_the_cause_of_a_failed_build_is_told_before_the_error(
+    run: Run, source: Path, database: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_arguments: Any) -> NoReturn:
+        raise RuntimeError("lance said [this]\nand more")
+
+    monkeypatch.setattr("retrieval.indexing.lance.write", fail)
+    lines = run(source, database).stderr.splitlines()
+    assert lines[-2] == "RuntimeError: lance said [this]"
+    assert lines[-1].startswith("BUILD_FAILED: ")
+
+
+@pytest.mark.parametrize(("stop", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["Ctrl-C", "terminated"])
+def test_a_signal_ends_the_run_and_leaves_the_old_table(
+    run: Run, source: Path, database: Path, monkeypatch: pytest.MonkeyPatch, stop: signal.Signals, code: int
+) -> None:
+    run(source, database)
+    (source / "a.md").write_text("Changed.")
+
+    def interrupt(*_arguments: Any) -> None:
+        signal.raise_signal(stop)
+
+    monkeypatch.setattr("retrieval.indexing.lance.write", interrupt)
+    before = signal.getsignal(signal.SIGTERM)
+    assert run(source, database).exit_code == code
+    assert signal.getsignal(signal.SIGTERM) == before
+    assert lancedb.connect(database).open_table("documents").search().to_list()[0]["title"] == "A page"
+    assert len(list((database / ".bedivere/documents").iterdir())) == 1
+
+
+def test_help_names_every_option_and_exit_code(run: Run) -> None:
+    text = run("--help").stdout
+    for part in (
+        "--table",
+        "--collection",
+        "--doc-version",
+        "--base-url",
+        "--include",
+        "--exclude",
+        "--rebuild",
+        "--json",
+    ):
+        assert part in text
+    assert "3 nothing could be indexed" in " ".join(text.split())

@@ -1,0 +1,57 @@
+"""How a run of the indexer is shown."""
+
+from __future__ import annotations
+
+import io
+import time
+from contextlib import ExitStack
+
+import pytest
+from rich.console import Console
+
+from handler.cli.progress import size_text, watcher
+
+
+def test_a_terminal_gets_a_progress_bar_with_files_chunks_bytes_and_rate() -> None:
+    screen = io.StringIO()
+    console = Console(file=screen, force_terminal=True, width=160)
+    with ExitStack() as stack:
+        shown = watcher(console, stack, quiet=True)
+        assert shown is not None
+        shown.stage("Reading documents")
+        shown.found(1200)
+        shown.read("a.md", 2_500_000)
+        shown.wrote(1234)
+    drawn = screen.getvalue()
+    for part in ("Reading documents", "1/1,200 files", "1,234 chunks", "2.5 MB", "files/s"):
+        assert part in drawn
+
+
+def test_a_script_that_asks_for_json_gets_no_progress_lines() -> None:
+    with ExitStack() as stack:
+        assert watcher(Console(file=io.StringIO()), stack, quiet=True) is None
+
+
+def test_a_log_gets_a_line_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = io.StringIO()
+    now = iter(range(1000))
+    monkeypatch.setattr(time, "monotonic", lambda: float(next(now)))
+    with ExitStack() as stack:
+        shown = watcher(Console(file=log, width=160), stack, quiet=False)
+        assert shown is not None
+        shown.found(50)
+        for number in range(50):
+            shown.read(f"{number}.md", 1_500)
+        shown.wrote(3)
+    lines = log.getvalue().splitlines()
+    assert lines[0] == "50 files found"
+    assert 2 < len(lines) < 40
+    assert "/50 files, 0 chunks, " in lines[1]
+    assert "kB" in lines[1]
+
+
+@pytest.mark.parametrize(
+    ("size", "text"), [(0, "0 bytes"), (999, "999 bytes"), (1_500, "1.5 kB"), (2 * 10**6, "2.0 MB"), (10**9, "1.0 GB")]
+)
+def test_sizes_are_told_in_decimal_units(size: int, text: str) -> None:
+    assert size_text(size) == text
