@@ -98,6 +98,8 @@ def make_handler(settings: Settings) -> AppHandler:
     Raises `BedivereError` SETTING_INVALID for lists of hosts or origins that hold something else.
     """
     hosts = gateway_hosts(settings)
+    if hosts.warning:
+        logger.warning("%s", hosts.warning)
     server = build_server(settings, Retriever(settings))
     origins(settings, hosts)  # raises now what it would at the start
     return AppHandler(lambda: create_app(settings, server, hosts=hosts))

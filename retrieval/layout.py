@@ -80,7 +80,7 @@ def lay_out(columns: Sequence[Column], indexes: Sequence[Index], text_column: st
         raise BedivereError(
             ErrorCode.TEXT_COLUMN_MISSING,
             f"The table has no column {text_column!r}. {_text_columns(columns)} "
-            "Set LANCEDB_TEXT_COLUMN, or pass textColumn.",
+            "Set LANCEDB_TEXT_COLUMN, or pass textColumn in the call.",
         )
     if kinds[text_column] != "text":
         raise BedivereError(
@@ -144,7 +144,7 @@ def missing_parts(layout: Layout, indexes: Sequence[Index]) -> list[str]:
 
 
 def _text_columns(columns: Sequence[Column]) -> str:
-    names = [column.name for column in columns if column.kind == "text"]
+    names = [column.name for column in columns if column.kind == "text" and column.name not in INTERNAL_COLUMNS]
     if not names:
         return "It has no column of text at all."
     listed = ", ".join(repr(name) for name in names[:_LISTED_NAMES])

@@ -53,6 +53,12 @@ class Retriever:
         name = request.table or self._settings.table
 
         async def ask(table: Table) -> SearchReply:
+            if request.text_column and request.text_column not in {column.name for column in table.columns}:
+                raise BedivereError(
+                    ErrorCode.COLUMN_NOT_FOUND,
+                    f"The table has no column {request.text_column[:100]!r}: leave textColumn out, "
+                    "or name one that lancedb_status with verbose lists.",
+                )
             layout = self._layout(table, request.text_column)
             notes = _notes(table, layout, request.search_type)
             if request.vector_column and request.vector_column not in {column.name for column in table.columns}:
@@ -77,7 +83,7 @@ class Retriever:
     async def context(self, request: ContextRequest) -> ContextReply:
         """One Markdown block for a question, or an overview of the corpus. Raises what `search` raises."""
         if not request.warm_start:
-            _checked(request.question)
+            _checked(request.question, "question")
         name = request.table or self._settings.table
 
         async def ask(table: Table) -> ContextReply:
@@ -87,7 +93,7 @@ class Retriever:
                 pages = [page async for page in table.pages(layout, _WARM_START_ROWS)]
                 sizes = await self._sizes(name, table)
                 return context.overview(request, pages, sizes, table=name, notes=notes)
-            plan = _plan(_checked(request.question), layout, notes)
+            plan = _plan(nfc(request.question), layout, notes)
             hits = await table.search_text(plan, layout, request.limit)
             near = await table.chunks(context.spans_around(hits), layout)
             return context.block(request, hits, near, table=name, notes=notes)
@@ -159,14 +165,14 @@ class Retriever:
         return table.layout(text_column or self._settings.text_column)
 
 
-def _checked(question: str) -> str:
-    """`question` in composed form. Raises `BedivereError` INVALID_QUERY."""
+def _checked(question: str, name: str = "query") -> str:
+    """`question` in composed form. Raises `BedivereError` INVALID_QUERY, whose sentence calls it `name`."""
     if not question.strip():
-        raise BedivereError(ErrorCode.INVALID_QUERY, "The query is empty: pass the words to search for.")
+        raise BedivereError(ErrorCode.INVALID_QUERY, f"The {name} is empty: pass the words to search for.")
     if len(question) > MAX_QUERY_CHARS:
         raise BedivereError(
             ErrorCode.INVALID_QUERY,
-            f"The query has {len(question):,} characters and at most {MAX_QUERY_CHARS:,} are taken: "
+            f"The {name} has {len(question):,} characters and at most {MAX_QUERY_CHARS:,} are taken: "
             "ask in fewer words.",
         )
     return nfc(question)

@@ -7,7 +7,7 @@ An empty or blank variable counts as unset. Names that Lancelot's users know kee
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, cast
 
@@ -255,19 +255,20 @@ def load_settings(**overrides: Any) -> Settings:  # noqa: ANN401 - each is valid
     try:
         return Settings(**given)
     except ValidationError as error:
-        raise BedivereError(ErrorCode.SETTING_INVALID, _sentence(error)) from None
+        raise BedivereError(ErrorCode.SETTING_INVALID, _sentence(error, given)) from None
     except (ValueError, OSError):
         # tomllib's own text quotes lines of the file, and a file of settings may hold a key.
         raise BedivereError(ErrorCode.SETTING_INVALID, "The settings file is not a readable TOML file.") from None
 
 
-def _sentence(error: ValidationError) -> str:
+def _sentence(error: ValidationError, given: Mapping[str, object]) -> str:
     problem = error.errors(include_url=False, include_context=False)[0]
     name = str(problem["loc"][0])
     for field_name, field in Settings.model_fields.items():
         names = variables(field)
         if name == field_name or name in names:
-            return f"{_first_set(names) or name} must be {allowed_range(field)}."
+            written = field_name if field_name in given else _first_set(names) or f"{field_name} in the settings file"
+            return f"{written} must be {allowed_range(field)}."
     return f"The settings file holds an unknown setting {name!r}; see docs/settings.md for those there are."
 
 

@@ -73,8 +73,8 @@ class Database:
         except OSError:
             raise BedivereError(
                 ErrorCode.DATABASE_NOT_FOUND,
-                "The database folder that LANCEDB_PATH names does not exist or cannot be read: "
-                "check the setting, or build it with bedivere index.",
+                "The database folder does not exist or cannot be read: check what LANCEDB_PATH or --db names, "
+                "or build it with bedivere index.",
             ) from None
         return sorted(entry.name.removesuffix(_SUFFIX) for entry in entries if _is_table(entry))
 

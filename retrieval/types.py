@@ -191,4 +191,4 @@ class VersionReply(Reply):
     version: str = Field(description="The product's version.")
     protocol_versions: list[str] = Field(description="MCP protocol versions that are served, newest first.")
     lancedb: str = Field(description="The LanceDB that reads the tables.")
-    features: list[str] = Field(description="What is on: searches, transports and limits.")
+    features: list[str] = Field(description="What it can do.")

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -17,15 +17,12 @@ from rich.markup import escape
 from rich.table import Table
 
 from handler.cli.progress import counted, size_text, watcher
-from handler.cli.terminal import FAILURE, NOTHING_INDEXED, USAGE, fail
-from retrieval.errors import BedivereError, ErrorCode
-from retrieval.schema import DEFAULT_TABLE
+from handler.cli.terminal import ExitCode, fail
+from retrieval.errors import BedivereError
+from retrieval.settings import load_settings
 
 if TYPE_CHECKING:
     from retrieval.indexing.job import Summary
-
-INTERRUPTED: Final = 130
-TERMINATED: Final = 143
 
 _SCOPE = "What the rows say of themselves"
 _FILES = "Which files"
@@ -34,7 +31,9 @@ _FILES = "Which files"
 def index(
     source: Annotated[Path, typer.Argument(help="The folder of documents.", show_default=False)],
     database: Annotated[Path, typer.Argument(help="The LanceDB folder; made where it is missing.", show_default=False)],
-    table: Annotated[str, typer.Option(help="The table to write.")] = DEFAULT_TABLE,
+    table: Annotated[
+        str | None, typer.Option(help="The table to write. Default: LANCEDB_TABLE, documents.", show_default=False)
+    ] = None,
     collection: Annotated[
         str | None,
         typer.Option(
@@ -82,19 +81,19 @@ def index(
     from retrieval.indexing.job import Options
 
     errors = Console(stderr=True, highlight=False, soft_wrap=True)
-    options = Options(
-        source=source,
-        database=database,
-        table=table,
-        collection=collection,
-        doc_version=doc_version,
-        base_url=base_url,
-        include=tuple(include or ()),
-        exclude=tuple(exclude or ()),
-        rebuild=rebuild,
-    )
     before = signal.signal(signal.SIGTERM, _terminated)
     try:
+        options = Options(
+            source=source,
+            database=database,
+            table=table or load_settings().table,
+            collection=collection,
+            doc_version=doc_version,
+            base_url=base_url,
+            include=tuple(include or ()),
+            exclude=tuple(exclude or ()),
+            rebuild=rebuild,
+        )
         with ExitStack() as stack:
             summary = build_table(options, watcher(errors, stack, quiet=as_json))
     except BedivereError as error:
@@ -102,10 +101,10 @@ def index(
             # The sentence leaves a library's own words out; the person at the terminal may need them.
             cause = str(error.__cause__).partition("\n")[0]
             errors.print(f"{type(error.__cause__).__name__}: {cause}", markup=False)
-        fail(error, _exit_code(error.code), as_json=as_json)
+        fail(error, as_json=as_json)
     except KeyboardInterrupt:
         errors.print("Interrupted: the old table, if any, is untouched.", markup=False)
-        raise typer.Exit(INTERRUPTED) from None
+        raise typer.Exit(ExitCode.INTERRUPTED) from None
     finally:
         signal.signal(signal.SIGTERM, before)
     if as_json:
@@ -116,17 +115,7 @@ def index(
 
 def _terminated(_signal: int, _frame: FrameType | None) -> None:
     # As an exception, so that the half-built table is removed on the way out.
-    sys.exit(TERMINATED)
-
-
-def _exit_code(code: ErrorCode) -> int:
-    match code:
-        case ErrorCode.NOTHING_INDEXED:
-            return NOTHING_INDEXED
-        case ErrorCode.INVALID_ARGUMENT:
-            return USAGE
-        case _:
-            return FAILURE
+    sys.exit(ExitCode.TERMINATED)
 
 
 def _show(console: Console, summary: Summary) -> None:

@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from handler.cli.terminal import FAILURE, fail
+from handler.cli.terminal import fail
 from retrieval.errors import BedivereError
 from retrieval.retriever import Retriever
 from retrieval.search.snippet import matched_spans
@@ -20,7 +20,8 @@ from retrieval.types import Hit, SearchReply, SearchRequest
 def search(
     question: Annotated[str, typer.Argument(help="What to look for, in plain words.", show_default=False)],
     db: Annotated[
-        str | None, typer.Option("--db", help="The database folder. Default: LANCEDB_PATH.", show_default=False)
+        str | None,
+        typer.Option("--db", "--database", help="The database folder. Default: LANCEDB_PATH.", show_default=False),
     ] = None,
     limit: Annotated[int, typer.Option(min=1, max=200, help="Most passages to print.")] = 5,
     table: Annotated[str | None, typer.Option(help="The table. Default: LANCEDB_TABLE.", show_default=False)] = None,
@@ -38,7 +39,7 @@ def search(
         request = SearchRequest(query=question, limit=limit, table=table, path_prefix=path_prefix)
         reply = asyncio.run(Retriever(settings).search(request))
     except BedivereError as error:
-        fail(error, FAILURE, as_json=as_json)
+        fail(error, as_json=as_json)
     if as_json:
         typer.echo(reply.model_dump_json(exclude_none=True))
     else:
@@ -47,6 +48,8 @@ def search(
 
 def _print(reply: SearchReply, question: str) -> None:
     console = Console(highlight=False, soft_wrap=True)
+    if not reply.hits:
+        console.print("No passage matches.")
     for number, hit in enumerate(reply.hits, start=1):
         console.print(_heading(number, hit))
         if place := hit.url or hit.path:

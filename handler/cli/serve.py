@@ -6,6 +6,7 @@ import asyncio
 import base64
 import json
 import logging
+import os
 import socket
 import sys
 from typing import TYPE_CHECKING, Annotated, Final
@@ -13,7 +14,7 @@ from urllib.parse import quote
 
 import typer
 
-from handler.cli.terminal import FAILURE, USAGE, fail
+from handler.cli.terminal import ExitCode, fail
 from retrieval.errors import BedivereError
 from retrieval.settings import Settings, load_settings
 
@@ -68,7 +69,7 @@ def serve(
         else:
             _serve_stdio(settings)
     except BedivereError as error:
-        fail(error, USAGE)
+        fail(error)
     except KeyboardInterrupt:
         raise typer.Exit(0) from None
 
@@ -146,8 +147,11 @@ def _listen(host: str, port: int) -> socket.socket:
     try:
         return socket.create_server((host, port), family=family, backlog=2048)
     except OSError as error:
-        typer.echo(f"Cannot listen on {host} port {port}: {error.strerror}. Choose another port or --host.", err=True)
-        raise typer.Exit(FAILURE) from None
+        typer.echo(
+            f"Cannot listen on {host} port {port}: {os.strerror(error.errno or 0)}. Choose another port or --host.",
+            err=True,
+        )
+        raise typer.Exit(ExitCode.FAILURE) from None
 
 
 def _print_banner(settings: Settings, host: str, port: int) -> None:

@@ -121,7 +121,7 @@ def overview(
     documents = sorted(_documents(pages), key=_Document.rank)
     lines = ["# Corpus overview", f"Tables: {', '.join(_size(name, rows) for name, rows in sizes.items())}"]
     lines += [f"Note: {note}" for note in notes]
-    lines += [f"Table {table}: {len(documents):,} documents, the main ones first.", ""]
+    lines += [f"Table {table}: {_count(len(documents), 'document')}, the main ones first.", ""]
     ending = "… and {:,} more documents: search with lancedb_search, or ask for a larger contextBudget."
     room = request.budget - len(ending) - 10
     shown: list[_Document] = []
@@ -168,7 +168,7 @@ class _Document:
         line = (
             f"- {named} ({self.path or self.url})" if named and (self.path or self.url) else f"- {named or self.path}"
         )
-        line += f": {self.chunks} chunks" if self.chunks != 1 else ": 1 chunk"
+        line += f": {_count(self.chunks, 'chunk')}"
         names = list(self.headings)[:headings]
         more = len(self.headings) - len(names)
         if not names:
@@ -219,14 +219,14 @@ def _assemble(
     chunks = sum(len(passage.rows) for passage in passages)
     lines = [
         f"# Context for: {question}",
-        f"Mode: query. Search: text. Table: {table}. {chunks} chunks in {len(passages)} passages.",
+        f"Mode: query. Search: text. Table: {table}. {_count(chunks, 'chunk')} in {_count(len(passages), 'passage')}.",
         *(f"Note: {note}" for note in notes),
     ]
     sections = ["\n".join(lines), *(passage.render(number) for number, passage in enumerate(passages, start=1))]
     if left_out:
         larger = min(request.budget * 2, MAX_BUDGET)
         sections.append(
-            f"Left out: {left_out} more matching chunks did not fit {request.budget:,} characters. "
+            f"Left out: {_count(left_out, 'more matching chunk')} did not fit {request.budget:,} characters. "
             f"Ask again with contextBudget {larger}, or list them with lancedb_search."
         )
     elif not passages:
@@ -242,7 +242,11 @@ def _source(passage: _Passage) -> Source:
 
 
 def _size(name: str, rows: int | None) -> str:
-    return f"{name} (unreadable)" if rows is None else f"{name} ({rows:,} chunks)"
+    return f"{name} (unreadable)" if rows is None else f"{name} ({_count(rows, 'chunk')})"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
 
 
 def _one_line(question: str) -> str:

@@ -21,7 +21,7 @@ _MAX_SPANS: Final = 200
 def matched_spans(text: str, question: str) -> list[tuple[int, int]]:
     """Where words of `question`, in any of their forms, stand in `text`: (start, end) character offsets, in order."""
     wanted = _stems(question)
-    return [match.span() for match in _WORD.finditer(text) if _matches(match.group(), wanted)]
+    return [match.span() for match in _candidates(wanted).finditer(text) if _matches(match.group(), wanted)]
 
 
 def snippet(text: str, question: str, limit: int = SNIPPET_CHARS) -> str:
@@ -69,6 +69,14 @@ def _to_word_end(text: str, start: int, end: int) -> int:
 def _stems(question: str) -> frozenset[str]:
     terms = lexicon.words(lexicon.telling(lexicon.nfc(question)))
     return frozenset(_stem(term) for term in terms) | frozenset(lexicon.phrases(question))
+
+
+def _candidates(wanted: frozenset[str]) -> re.Pattern[str]:
+    """Finds the words that may match: a stem is the beginning of its word, so that most words need no stemming."""
+    if not all(stem.isascii() for stem in wanted):
+        return _WORD
+    stems = "|".join(re.escape(stem) for stem in sorted(wanted))
+    return re.compile(rf"\b(?:{stems})\w*|\w*_\w*", re.IGNORECASE)
 
 
 def _matches(word: str, wanted: frozenset[str]) -> bool:

@@ -10,9 +10,6 @@ from typing import Final
 MAX_TERMS: Final = 64
 """Words of a query that are searched; LanceDB's cost grows with each, and a question has far fewer."""
 
-IDENTIFIERS_VERSION: Final = 1
-"""Grows when `identifier_terms` changes, so that rows of an older rule are not reused."""
-
 _CJK: Final = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uac00-\ud7af\uff66-\uff9f"
 _CJK_RUN: Final = re.compile(f"[{_CJK}]{{2,}}")
 _WORD: Final = re.compile(r"\w+", re.UNICODE)
@@ -100,6 +97,9 @@ def _trim(candidate: str) -> str:
 
 
 def _is_identifier(candidate: str) -> bool:
+    # Nine of ten candidates are plain words, and need none of the patterns.
+    if candidate.isalpha() and (candidate[1:].islower() or candidate.isupper()):
+        return False
     return (
         ("_" in candidate.strip("_") or (candidate.startswith("__") and candidate.strip("_") != ""))
         or _JOINED.search(candidate) is not None

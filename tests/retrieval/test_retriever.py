@@ -241,6 +241,12 @@ class TestWhatIsMissing:
     def test_another_text_column_that_is_not_there(self, handbook: Path) -> None:
         with pytest.raises(BedivereError) as raised:
             search(handbook, "keys", text_column="nope")
+        assert raised.value.code is ErrorCode.COLUMN_NOT_FOUND
+
+    def test_a_table_without_the_configured_text_column(self, make_table: TableMaker) -> None:
+        database = make_table({"body": ["boat"], "idents": ["x"]})
+        with pytest.raises(BedivereError, match="Its columns of text are 'body'\\.") as raised:
+            search(database, "boat")
         assert raised.value.code is ErrorCode.TEXT_COLUMN_MISSING
 
     def test_a_vector_column_that_is_not_there_is_only_noted(self, handbook: Path) -> None:
@@ -334,7 +340,7 @@ class TestContext:
 
     def test_a_table_with_only_text_has_a_warm_start_too(self, make_table: TableMaker) -> None:
         reply = context(make_table({"text": ["boat"]}), "", warm_start=True)
-        assert "Tables: documents (1 chunks)" in reply.context
+        assert "Tables: documents (1 chunk)" in reply.context
 
     def test_passages_of_a_table_without_ordinals_stand_alone(self, make_table: TableMaker) -> None:
         rows: dict[str, object] = {"path": ["a", "a"], "text": ["a red boat", "a blue boat"]}

@@ -48,7 +48,7 @@ def test_a_prefix_keeps_other_paths_out(handbook: Path) -> None:
 
 def test_nothing_found_is_no_failure(handbook: Path) -> None:
     code, out, err = run("zeppelin", "--db", str(handbook))
-    assert (code, out) == (0, "")
+    assert (code, out) == (0, "No passage matches.\n")
     assert "Nothing in the table matches" in err
 
 
@@ -63,6 +63,12 @@ def test_a_failure_is_json_too_where_json_was_asked(tmp_path: Path) -> None:
     code, out, _ = run("backup", "--db", str(tmp_path / "none"), "--json")
     assert code == 1
     assert json.loads(out)["code"] == "DATABASE_NOT_FOUND"
+
+
+def test_a_wrong_setting_is_a_usage_error(handbook: Path) -> None:
+    code, _, err = run("backup", "--db", str(handbook), LANCEDB_DEFAULT_LIMIT="many")
+    assert code == 2
+    assert err.startswith("SETTING_INVALID: LANCEDB_DEFAULT_LIMIT ")
 
 
 @pytest.mark.parametrize("limit", ["0", "201", "ten"])

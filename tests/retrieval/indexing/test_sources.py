@@ -203,7 +203,7 @@ def test_a_database_around_the_source_leaves_only_its_tables_out(source: Path) -
 
 
 @not_as_root
-def test_a_folder_that_may_not_be_listed_is_reported(source: Path) -> None:
+def test_a_folder_that_may_not_be_listed_is_reported_unless_root_asks(source: Path) -> None:
     write(source / "closed/a.md")
     (source / "closed").chmod(0)
     try:
@@ -213,7 +213,7 @@ def test_a_folder_that_may_not_be_listed_is_reported(source: Path) -> None:
 
 
 @not_as_root
-def test_a_file_that_may_not_be_read_says_so(source: Path) -> None:
+def test_a_file_that_may_not_be_read_says_so_unless_root_asks(source: Path) -> None:
     write(source / "a.md").chmod(0)
     with pytest.raises(Unavailable, match="permission denied"):
         sources.read(find(source).files[0])
