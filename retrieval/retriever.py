@@ -168,7 +168,8 @@ class Retriever:
 def _checked(question: str, name: str = "query") -> str:
     """`question` in composed form. Raises `BedivereError` INVALID_QUERY, whose sentence calls it `name`."""
     if not question.strip():
-        raise BedivereError(ErrorCode.INVALID_QUERY, f"The {name} is empty: pass the words to search for.")
+        instead = ", or set warmStart to true" if name == "question" else ""
+        raise BedivereError(ErrorCode.INVALID_QUERY, f"The {name} is empty: pass the words to search for{instead}.")
     if len(question) > MAX_QUERY_CHARS:
         raise BedivereError(
             ErrorCode.INVALID_QUERY,

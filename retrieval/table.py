@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from datetime import date, datetime, time
@@ -38,6 +39,7 @@ logger: Final = logging.getLogger("bedivere")
 LANCEDB_VERSION: Final = lancedb.__version__
 
 _SUFFIX: Final = ".lance"
+_LANCE_KIND: Final = re.compile(r"LanceError\(\w+\)")
 _IN_USE_LOCK: Final = "in-use.lock"
 
 # More rows than asked for are fetched so that equal scores are ordered by id before the list is cut.
@@ -241,7 +243,8 @@ class _readable:  # noqa: N801 - reads as a keyword: with _readable(name)
         if error is None or isinstance(error, BedivereError) or not isinstance(error, Exception):
             return
         # Of a query that failed, LanceDB's text may quote the query; of a table that would not open, it says why.
-        logger.warning("table %r: %s", self._name, error if self._opening else type(error).__name__)
+        told = error if self._opening else f"{type(error).__name__} {' '.join(_LANCE_KIND.findall(str(error)))}"
+        logger.warning("table %r: %s", self._name, told)
         raise BedivereError(
             ErrorCode.TABLE_UNREADABLE,
             f"Table {self._name!r} cannot be read: its files are damaged, incomplete or of another format. "

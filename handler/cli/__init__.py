@@ -13,6 +13,7 @@ from handler import __version__
 from handler.cli.index import index
 from handler.cli.search import search
 from handler.cli.serve import serve
+from handler.cli.terminal import ExitCode
 
 app = typer.Typer(
     name="bedivere",
@@ -41,4 +42,8 @@ def _root(  # pyright: ignore[reportUnusedFunction] - typer calls it
 
 def main() -> None:
     """Runs the command line of this process."""
-    app()
+    try:
+        app()
+    except KeyboardInterrupt:
+        # It came before the command could answer it, such as during its imports.
+        sys.exit(ExitCode.INTERRUPTED)

@@ -64,9 +64,10 @@ def _print(reply: SearchReply, question: str) -> None:
 
 
 def _heading(number: int, hit: Hit) -> Text:
-    line = Text(f"{number}. ", style="dim")
-    line.append(hit.title or hit.path or hit.id, style="bold")
+    line = Text.assemble((f"{number}. ", "dim"), (hit.title or hit.path or hit.id, "bold"))
     if hit.heading:
         line.append(f" > {hit.heading}")
+    if of := " ".join(str(hit.metadata[name]) for name in ("collection", "version", "status") if name in hit.metadata):
+        line.append(f"  [{of}]", style="magenta")
     line.append(f"  {hit.score:.2f}", style="dim")
     return line

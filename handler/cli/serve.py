@@ -7,6 +7,7 @@ import base64
 import json
 import logging
 import os
+import signal
 import socket
 import sys
 from typing import TYPE_CHECKING, Annotated, Final
@@ -20,6 +21,7 @@ from retrieval.settings import Settings, load_settings
 
 if TYPE_CHECKING:
     from retrieval.retriever import Retriever
+    from retrieval.types import StatusReply
 
 DEFAULT_PORT: Final = 3000
 DEFAULT_HOST: Final = "127.0.0.1"
@@ -30,7 +32,7 @@ _GRACE_SECONDS: Final = 5
 def serve(
     port: Annotated[
         int | None,
-        typer.Argument(min=0, max=65_535, help=f"Port for HTTP, 0 for any free one. [default: {DEFAULT_PORT}]"),
+        typer.Argument(min=0, max=65_535, help=f"Port for HTTP, 0 for any free one. Default: {DEFAULT_PORT}."),
     ] = None,
     http: Annotated[bool, typer.Option("--http", help="Serve over HTTP, on PORT.")] = False,
     stdio: Annotated[
@@ -41,7 +43,7 @@ def serve(
         typer.Option("--db", "--database", help="The database folder. Default: LANCEDB_PATH.", show_default=False),
     ] = None,
     host: Annotated[
-        str | None, typer.Option(help=f"Address to listen on. [default: {DEFAULT_HOST}]", show_default=False)
+        str | None, typer.Option(help=f"Address to listen on. Default: {DEFAULT_HOST}.", show_default=False)
     ] = None,
     path: Annotated[
         str | None, typer.Option(help="Path of the endpoint. Default: BEDIVERE_ENDPOINT, /mcp.", show_default=False)
@@ -108,6 +110,13 @@ def _serve_stdio(settings: Settings) -> None:
     from handler.protocol import build_server
 
     server = build_server(settings, _retriever(settings))
+    if sys.stdin.isatty():
+        typer.echo(
+            "Bedivere speaks MCP on standard input and output: a client starts it so. For a URL: bedivere serve --http",
+            err=True,
+        )
+    # A thread waits for the next line of input and cannot be woken; nothing is open that an exit could harm.
+    signal.signal(signal.SIGINT, lambda _signal, _frame: os._exit(ExitCode.DONE))
 
     async def run() -> None:
         async with stdio_server() as (read, write):
@@ -126,7 +135,8 @@ def _serve_http(settings: Settings, host: str, port: int) -> None:
     listener = _listen(host, port)
     port = listener.getsockname()[1]
     hosts = local_hosts(settings, bind=host, port=port)
-    app = create_app(settings, build_server(settings, _retriever(settings)), hosts=hosts)
+    retriever = _retriever(settings)
+    app = create_app(settings, build_server(settings, retriever), hosts=hosts)
     config = uvicorn.Config(
         app,
         lifespan="on",
@@ -139,6 +149,7 @@ def _serve_http(settings: Settings, host: str, port: int) -> None:
     if hosts.warning:
         typer.echo(f"warning: {hosts.warning}", err=True)
     _print_banner(settings, host, port)
+    _print_state(asyncio.run(retriever.status(verbose=False)))
     uvicorn.Server(config).run(sockets=[listener])
 
 
@@ -162,3 +173,13 @@ def _print_banner(settings: Settings, host: str, port: int) -> None:
     for client, text in client_configurations(url):
         typer.echo(f"  {client:<{width}}  {text}")
     typer.echo("\nStop it with Ctrl-C.")
+
+
+def _print_state(status: StatusReply) -> None:
+    """What is served, or what stands in the way: a wrong folder should not wait for an agent to be found."""
+    for problem in [status.problem, *(table.problem for table in status.tables)]:
+        if problem:
+            typer.echo(f"warning: {problem}", err=True)
+    for table in status.tables:
+        if table.rows is not None:
+            typer.echo(f"Table {table.name}: {table.rows:,} chunks")

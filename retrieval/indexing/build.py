@@ -56,7 +56,8 @@ def build_table(options: Options, progress: Progress | None = None) -> Summary:
     _check(options)
     folder = TableFolder(options.database, options.table)
     if not options.source.is_dir():
-        raise BedivereError(ErrorCode.SOURCE_NOT_FOUND, "The folder to index does not exist, or is not a folder.")
+        what = "is a file: name its folder, and pass --include" if options.source.is_file() else "does not exist"
+        raise BedivereError(ErrorCode.SOURCE_NOT_FOUND, f"The folder to index {what}.")
     with folder.locked():
         try:
             summary = _build(options, folder, progress or Quiet())
@@ -209,7 +210,7 @@ class _Run:
             parsed = rows.read_document(file.path, content.data, content.sha256, self.scope, self.options.base_url)
         except Unreadable as error:
             reason = str(error)
-        except (ArithmeticError, LookupError, RecursionError, TypeError, ValueError) as error:
+        except Exception as error:
             # One odd file must not cost the others their index; the reason names the fault for a report.
             reason = f"its reader failed ({type(error).__name__})"
         count = parsed.batch.num_rows if parsed else 0
@@ -241,7 +242,8 @@ class _Run:
     def _write(self, read_at_ns: int) -> Summary:
         spool = self._spool()
         generation = spool.file.parent
-        self.progress.stage("Copying unchanged rows")
+        if self.old is not None:
+            self.progress.stage("Copying unchanged rows")
         others = self._carry_over(spool)
         spool.finish()
         own_columns = spool.own_columns()

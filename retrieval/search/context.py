@@ -16,6 +16,8 @@ _EXPANDED_HITS: Final = 3
 _EXPANSION_SHARE: Final = 0.5
 
 _MAX_QUESTION: Final = 200
+# Room for a passage's title, breadcrumb and source, and for the block's own first and last lines.
+_PASSAGE_HEADER: Final = 800
 _OVERVIEW_HEADINGS: Final = 6
 _OVERVIEW_DETAIL_SHARE: Final = 0.75
 _FIRST_PAGES: Final = ("readme", "index", "overview", "introduction", "getting-started", "getting_started")
@@ -46,6 +48,8 @@ class _Passage:
         lines = [f"## {number}. {first.title or first.path or first.id}"]
         if first.heading:
             lines.append(first.heading)
+        if lifecycle := _lifecycle(first):
+            lines.append(lifecycle)
         ids = ", ".join(row.id for row in self.rows)
         lines.append(f"Source: {place} ({ids})" if place else f"Source: {ids}")
         return "\n".join(lines) + "\n\n" + "\n\n".join(row.text.strip() for row in self.rows)
@@ -73,7 +77,7 @@ def block(
     left_out: list[Row] = []
 
     def render() -> str:
-        return _assemble(request, question, table, passages, len(left_out), notes)
+        return _assemble(request, question, table, passages, left_out, notes)
 
     def fits(share: float = 1.0) -> bool:
         return len(render()) <= request.budget * share
@@ -213,7 +217,7 @@ def _assemble(
     question: str,
     table: str,
     passages: Sequence[_Passage],
-    left_out: int,
+    left_out: Sequence[Row],
     notes: Sequence[str],
 ) -> str:
     chunks = sum(len(passage.rows) for passage in passages)
@@ -224,14 +228,26 @@ def _assemble(
     ]
     sections = ["\n".join(lines), *(passage.render(number) for number, passage in enumerate(passages, start=1))]
     if left_out:
-        larger = min(request.budget * 2, MAX_BUDGET)
+        needed = len(left_out[0].text) + _PASSAGE_HEADER
+        larger = min(max(request.budget * 2, needed), MAX_BUDGET)
         sections.append(
-            f"Left out: {_count(left_out, 'more matching chunk')} did not fit {request.budget:,} characters. "
-            f"Ask again with contextBudget {larger}, or list them with lancedb_search."
+            f"Left out: {len(left_out)} of the {len(left_out) + chunks} best matching chunks did not fit "
+            f"{request.budget:,} characters. Ask again with contextBudget {larger}, or list them with lancedb_search."
         )
     elif not passages:
         sections.append("Nothing in the table matches any word of the question.")
     return "\n\n".join(sections)
+
+
+def _lifecycle(row: Row) -> str | None:
+    """What the document says of its own standing: an agent must not cite a superseded page as the rule."""
+    status, successor, date = (row.metadata.get(name) for name in ("status", "superseded_by", "date"))
+    told = [str(status)] if status else []
+    if successor:
+        told.append(f"superseded by {successor}")
+    if not told:
+        return None
+    return "Status: " + ", ".join([*told, str(date)] if date else told)
 
 
 def _source(passage: _Passage) -> Source:

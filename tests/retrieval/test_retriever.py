@@ -280,7 +280,7 @@ class TestWhatIsMissing:
 class TestContext:
     def test_a_section_a_passage_with_title_breadcrumb_and_source(self, handbook: Path) -> None:
         reply = context(handbook, "how often is the signing key rotated", budget=700)
-        assert "## 1. Keys\nRotation\nSource: keys.md (keys.md#0" in reply.context
+        assert "## 1. Keys\nRotation\nStatus: final\nSource: keys.md (keys.md#0" in reply.context
         assert "ninety days" in reply.context
         assert reply.sources[0].path == "keys.md"
         assert reply.context.startswith("# Context for: how often is the signing key rotated\nMode: query.")
@@ -305,8 +305,27 @@ class TestContext:
     def test_what_was_left_out_is_counted_with_the_way_to_it(self, handbook: Path) -> None:
         reply = context(handbook, "turbines number story", budget=2500)
         assert reply.left_out > 0
-        assert f"Left out: {reply.left_out} more matching chunks" in reply.context
+        assert f"Left out: {reply.left_out} of the " in reply.context
         assert "contextBudget 5000" in reply.context
+
+    def test_a_budget_below_the_best_chunk_is_answered_with_one_that_holds_it(self, make_table: TableMaker) -> None:
+        database = make_table({"text": ["boat " * 400]})
+        small = context(database, "boat", budget=500)
+        assert small.sources == []
+        needed = int(small.context.rpartition("contextBudget ")[2].partition(",")[0])
+        assert len(context(database, "boat", budget=needed).sources) == 1
+
+    def test_a_passage_says_what_its_document_says_of_its_own_standing(self, make_table: TableMaker) -> None:
+        rows: dict[str, object] = {
+            "path": ["old.md", "new.md"],
+            "text": ["the old boat", "the new boat"],
+            "status": ["Superseded", None],
+            "superseded_by": ["new.md", None],
+            "date": ["2020-01-02", "2026-01-02"],
+        }
+        block = context(make_table(rows), "boat").context
+        assert "\nStatus: Superseded, superseded by new.md, 2020-01-02\nSource: old.md" in block
+        assert block.count("Status: ") == 1
 
     def test_with_room_enough_nothing_is_left_out(self, handbook: Path) -> None:
         reply = context(handbook, "turbines number story", budget=100_000, limit=200)

@@ -380,7 +380,6 @@ def test_progress_is_told_of_files_bytes_and_chunks(options: Options) -> None:
     assert stages == [
         "Looking for documents",
         "Reading documents",
-        "Copying unchanged rows",
         "Writing the table",
         "Indexing",
         "Swapping it in",
