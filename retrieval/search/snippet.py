@@ -11,6 +11,9 @@ from retrieval.search import text as lexicon
 SNIPPET_CHARS: Final = 280
 
 _WORD: Final = re.compile(r"\w+")
+# Adornment to a reader: underlines and table rules, and the headings that a hit names beside its snippet.
+_RULES: Final = re.compile(r"^[ \t]*[|:=~^+-][|:=~^+\- \t]*$", re.MULTILINE)
+_OPENING_HEADINGS: Final = re.compile(r"\A(?:\s*#{1,6} [^\n]*(?:\n|\Z))+")
 _ELLIPSIS: Final = "…"
 _ENDINGS: Final = tuple("ations ation ating ates ated ate ings ing ies ied ers er es ed ly s e y".split())
 _SHORTEST_STEM: Final = 3
@@ -29,7 +32,7 @@ def snippet(text: str, question: str, limit: int = SNIPPET_CHARS) -> str:
 
     Words stay whole; an ellipsis marks each end that was cut. Without a match it is the beginning.
     """
-    text = " ".join(text.split())
+    text = " ".join(_OPENING_HEADINGS.sub("", _RULES.sub("", text)).split()) or " ".join(text.split())
     if len(text) <= limit:
         return text
     room = limit - 2 * len(_ELLIPSIS)
