@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Final, Generic, TypeVar, cast
@@ -31,6 +32,8 @@ from retrieval.types import (
 
 MAX_LIMIT: Final = 200
 
+_NUMERAL: Final = re.compile(r"\s*[+-]?[0-9]{1,18}(?:\.0*)?\s*")
+
 # What other servers call the same thing, so that a refusal can name ours.
 _SYNONYMS: Final = {
     "k": "limit",
@@ -44,6 +47,7 @@ _SYNONYMS: Final = {
     "text": "query",
     "search": "query",
     "input": "query",
+    "question": "query",
     "prompt": "question",
     "mode": "searchType",
     "type": "searchType",
@@ -54,13 +58,14 @@ _SYNONYMS: Final = {
 }
 
 
-def _no_boolean(value: object) -> object:
-    if isinstance(value, bool):
-        raise ValueError("a boolean is no number")  # noqa: TRY004 - what pydantic takes for a refusal
+def _numeral(value: object) -> object:
+    """Refuses what Python would take for a number and a reader would not: true, 1_0, digits of other scripts."""
+    if isinstance(value, bool) or (isinstance(value, str) and not _NUMERAL.fullmatch(value)):
+        raise ValueError("not a number")
     return value
 
 
-WholeNumber = Annotated[int, BeforeValidator(_no_boolean)]
+WholeNumber = Annotated[int, BeforeValidator(_numeral)]
 
 
 class Arguments(BaseModel):
@@ -205,7 +210,9 @@ class Tool(Generic[A]):
         return [field.alias or name for name, field in self.arguments.model_fields.items()]
 
     def _sentence(self, error: ValidationError) -> str:
-        problem = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        problems = error.errors(include_url=False, include_input=False, include_context=False)
+        # A wrong name explains a missing one, and says what to write instead.
+        problem = next((one for one in problems if one["type"] == "extra_forbidden"), problems[0])
         name = str(problem["loc"][0])
         if problem["type"] == "extra_forbidden":
             return self._unknown(name)

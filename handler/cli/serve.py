@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 DEFAULT_PORT: Final = 3000
 DEFAULT_HOST: Final = "127.0.0.1"
 
-_GRACE_SECONDS: Final = 5
-
 
 def serve(
     port: Annotated[
@@ -105,9 +103,8 @@ def _retriever(settings: Settings) -> Retriever:
 
 
 def _serve_stdio(settings: Settings) -> None:
-    from mcp.server.stdio import stdio_server
-
     from handler.protocol import build_server
+    from handler.stdio import serve_stdio
 
     server = build_server(settings, _retriever(settings))
     if sys.stdin.isatty():
@@ -117,40 +114,26 @@ def _serve_stdio(settings: Settings) -> None:
         )
     # A thread waits for the next line of input and cannot be woken; nothing is open that an exit could harm.
     signal.signal(signal.SIGINT, lambda _signal, _frame: os._exit(ExitCode.DONE))
-
-    async def run() -> None:
-        async with stdio_server() as (read, write):
-            await server.run(read, write, server.create_initialization_options())
-
-    asyncio.run(run())
+    asyncio.run(serve_stdio(server))
 
 
 def _serve_http(settings: Settings, host: str, port: int) -> None:
-    import uvicorn
-
     from handler.app import create_app
     from handler.authority import local_hosts
+    from handler.local import serve_http
     from handler.protocol import build_server
 
+    host = host.strip("[]")
     listener = _listen(host, port)
     port = listener.getsockname()[1]
     hosts = local_hosts(settings, bind=host, port=port)
     retriever = _retriever(settings)
     app = create_app(settings, build_server(settings, retriever), hosts=hosts)
-    config = uvicorn.Config(
-        app,
-        lifespan="on",
-        ws="none",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        timeout_graceful_shutdown=_GRACE_SECONDS,
-    )
     if hosts.warning:
         typer.echo(f"warning: {hosts.warning}", err=True)
     _print_banner(settings, host, port)
     _print_state(asyncio.run(retriever.status(verbose=False)))
-    uvicorn.Server(config).run(sockets=[listener])
+    serve_http(app, listener)
 
 
 def _listen(host: str, port: int) -> socket.socket:
@@ -158,10 +141,9 @@ def _listen(host: str, port: int) -> socket.socket:
     try:
         return socket.create_server((host, port), family=family, backlog=2048)
     except OSError as error:
-        typer.echo(
-            f"Cannot listen on {host} port {port}: {os.strerror(error.errno or 0)}. Choose another port or --host.",
-            err=True,
-        )
+        # Of a failed bind, Python's text names the address again; of a name that is not found, the number is no errno.
+        why = os.strerror(error.errno) if error.errno and error.errno > 0 else "there is no such address"
+        typer.echo(f"Cannot listen on {host} port {port}: {why}. Choose another port or --host.", err=True)
         raise typer.Exit(ExitCode.FAILURE) from None
 
 

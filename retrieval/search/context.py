@@ -23,7 +23,7 @@ _OVERVIEW_DETAIL_SHARE: Final = 0.75
 _FIRST_PAGES: Final = ("readme", "index", "overview", "introduction", "getting-started", "getting_started")
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Passage:
     """Touching chunks of one section, in document order."""
 
@@ -32,15 +32,13 @@ class _Passage:
     def touches(self, row: Row) -> bool:
         first, last = self.rows[0], self.rows[-1]
         return (
-            row.ordinal is not None
+            row.document is not None
+            and row.ordinal is not None
             and first.ordinal is not None
             and last.ordinal is not None
             and (row.document, row.heading) == (first.document, first.heading)
             and first.ordinal - 1 <= row.ordinal <= last.ordinal + 1
         )
-
-    def add(self, row: Row) -> None:
-        self.rows = sorted([*self.rows, row], key=lambda one: one.ordinal or 0)
 
     def render(self, number: int) -> str:
         first = self.rows[0]
@@ -72,7 +70,7 @@ def block(
     The block is never longer than the request's budget: what does not fit is counted, not cut.
     """
     question = _one_line(request.question)
-    neighbours = {(row.document, row.heading, row.ordinal): row for row in near}
+    neighbours = {_place_of(row): row for row in near}
     passages: list[_Passage] = []
     left_out: list[Row] = []
 
@@ -82,23 +80,25 @@ def block(
     def fits(share: float = 1.0) -> bool:
         return len(render()) <= request.budget * share
 
+    def placed() -> set[object]:
+        return {_place_of(row) for passage in passages for row in passage.rows}
+
     for rank, hit in enumerate(hits):
-        if any(hit.id == row.id for passage in passages for row in passage.rows):
+        if _place_of(hit) in placed():
             continue
         if not _place(hit, passages, fits):
             left_out.append(hit)
             continue
-        if rank < _EXPANDED_HITS and hit.ordinal is not None:
+        if rank < _EXPANDED_HITS and hit.document is not None and hit.ordinal is not None:
             for ordinal in (hit.ordinal + 1, hit.ordinal - 1):
-                neighbour = neighbours.get((hit.document, hit.heading, ordinal))
-                if neighbour and not any(neighbour.id == row.id for passage in passages for row in passage.rows):
+                neighbour = neighbours.get((hit.document, ordinal))
+                if neighbour and neighbour.heading == hit.heading and _place_of(neighbour) not in placed():
                     _place(neighbour, passages, lambda: fits(_EXPANSION_SHARE))
     # A neighbour may have brought in what had not fitted before it, and the closing line grows with its numbers.
-    placed = {row.id for passage in passages for row in passage.rows}
-    left_out = [row for row in left_out if row.id not in placed]
+    left_out = [row for row in left_out if _place_of(row) not in placed()]
+    matching = {_place_of(hit) for hit in hits}
     while passages and not fits():
-        dropped = passages.pop()
-        left_out += [row for row in dropped.rows if any(row.id == hit.id for hit in hits)]
+        left_out += [row for row in passages.pop().rows if _place_of(row) in matching]
     return ContextReply(
         mode="query",
         search_type="text",
@@ -195,20 +195,24 @@ def _documents(pages: Iterable[Mapping[str, object]]) -> list[_Document]:
     return list(found.values())
 
 
+def _place_of(row: Row) -> object:
+    """What tells one chunk from another: its place in its document, else only itself, for ids may repeat."""
+    return id(row) if row.document is None or row.ordinal is None else (row.document, row.ordinal)
+
+
 def _place(row: Row, passages: list[_Passage], fits: Callable[[], bool]) -> bool:
-    """Adds `row` to the passage it touches, or as one of its own; takes it back where the block no longer fits."""
-    touched = next((passage for passage in passages if passage.touches(row)), None)
-    if touched is None:
+    """Adds `row` to the passages it touches, as one, or as one of its own; takes it back where the block overflows."""
+    before = [_Passage(passage.rows) for passage in passages]
+    touched = [passage for passage in passages if passage.touches(row)]
+    if touched:
+        rows = [row, *(one for passage in touched for one in passage.rows)]
+        touched[0].rows = sorted(rows, key=lambda one: one.ordinal or 0)
+        passages[:] = [passage for passage in passages if passage not in touched[1:]]
+    else:
         passages.append(_Passage([row]))
-        if fits():
-            return True
-        passages.pop()
-        return False
-    before = touched.rows
-    touched.add(row)
     if fits():
         return True
-    touched.rows = before
+    passages[:] = before
     return False
 
 

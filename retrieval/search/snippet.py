@@ -19,6 +19,9 @@ _ENDINGS: Final = tuple("ations ation ating ates ated ate ings ing ies ied ers e
 _SHORTEST_STEM: Final = 3
 # Choosing a window is quadratic in the matches; a chunk of ours has far fewer, a table of others may hold whole books.
 _MAX_SPANS: Final = 200
+_MAX_SCANNED: Final = 100_000
+# A word at the edge of the window that is longer than the rest of it is cut: a whole snippet of one word helps nobody.
+_LEAST_KEPT: Final = 40
 
 
 def matched_spans(text: str, question: str) -> list[tuple[int, int]]:
@@ -32,6 +35,7 @@ def snippet(text: str, question: str, limit: int = SNIPPET_CHARS) -> str:
 
     Words stay whole; an ellipsis marks each end that was cut. Without a match it is the beginning.
     """
+    text = text[:_MAX_SCANNED]
     text = " ".join(_OPENING_HEADINGS.sub("", _RULES.sub("", text)).split()) or " ".join(text.split())
     if len(text) <= limit:
         return text
@@ -59,14 +63,14 @@ def _to_word_start(text: str, start: int, end: int) -> int:
     if start == 0 or text[start - 1].isspace():
         return start
     space = text.find(" ", start, end)
-    return space + 1 if 0 <= space < start + (end - start) // 2 else start
+    return space + 1 if 0 <= space < end - _LEAST_KEPT else start
 
 
 def _to_word_end(text: str, start: int, end: int) -> int:
     if end == len(text) or text[end].isspace():
         return end
     space = text.rfind(" ", start, end)
-    return space if space > start + (end - start) // 2 else end
+    return space if space > start + _LEAST_KEPT else end
 
 
 def _stems(question: str) -> frozenset[str]:
@@ -79,7 +83,8 @@ def _candidates(wanted: frozenset[str]) -> re.Pattern[str]:
     if not all(stem.isascii() for stem in wanted):
         return _WORD
     stems = "|".join(re.escape(stem) for stem in sorted(wanted))
-    return re.compile(rf"\b(?:{stems})\w*|\w*_\w*", re.IGNORECASE)
+    # Possessive, and at the beginning of a word only: a word of a megabyte is read once.
+    return re.compile(rf"\b(?:{stems})\w*+|\b[^\W_]*+_\w*+", re.IGNORECASE)
 
 
 def _matches(word: str, wanted: frozenset[str]) -> bool:
@@ -89,7 +94,7 @@ def _matches(word: str, wanted: frozenset[str]) -> bool:
     # Identifiers are one word to a reader and several to the index; unspaced scripts have no words at all.
     if "_" in word:
         return any(_stem(part) in wanted for part in word.split("_"))
-    return any(not term.isascii() and (term in word or word in term) for term in wanted)
+    return any(lexicon.is_unspaced(term) and (term in word or word in term) for term in wanted)
 
 
 def _stem(word: str) -> str:

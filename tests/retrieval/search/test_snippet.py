@@ -57,6 +57,16 @@ def test_parts_of_an_identifier_and_unspaced_script_match() -> None:
     assert matched_spans("これは全文検索です", "全文検索") == [(0, 9)]
 
 
+def test_a_word_of_a_megabyte_is_read_once() -> None:
+    # Quadratic in its letters, this would not end.
+    assert "needle" in snippet("needle " + "a" * 1_000_000, "needle")
+    assert matched_spans("a" * 1_000_000 + "_opts", "opts") == [(0, 1_000_005)]
+
+
+def test_a_letter_with_an_accent_does_not_match_single_letters() -> None:
+    assert matched_spans("a naïve idea", "naïve") == [(2, 7)]
+
+
 def test_a_book_in_one_cell_has_a_snippet_too() -> None:
     # Quadratic in the matches, this would not end.
     assert "redis password" in snippet("redis password " * 100_000, "redis password")
