@@ -123,6 +123,7 @@ def lay_out(columns: Sequence[Column], indexes: Sequence[Index], text_column: st
             title=title if title in indexed else None,
             heading=heading if heading in indexed else None,
             identifiers="idents" if prepared and "idents" in indexed else None,
+            folded=prepared is not None,
             # Without an index LanceDB scans, and a scan knows every position.
             phrases=searched not in indexed or indexed[searched].positions,
         ),

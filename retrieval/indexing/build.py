@@ -18,7 +18,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -184,14 +184,14 @@ class _Run:
                 self.progress.read(file.path, 0)
 
     def _read_file(self, file: SourceFile) -> None:
-        record = self.known.unchanged(file.path, file.size, file.mtime_ns) if self.known else None
+        record = self.known.unchanged(file.path, file.stamp) if self.known else None
         size = 0
         if record is None:
             content = sources.read(file)
-            size = content.size
+            size = content.stamp.size
             before = self.known.files.get(file.path) if self.known else None
             if before is not None and before.sha256 == content.sha256:
-                record = replace(before, size=size, mtime_ns=content.mtime_ns)
+                record = replace(before, **asdict(content.stamp))
             else:
                 self.records[file.path] = self._parse(file, content)
         if record is not None:
@@ -219,12 +219,11 @@ class _Run:
             self._spool().add(parsed.batch, {(self.scope.prefix, file.path): spooled})
             self.progress.wrote(count)
         return FileRecord(
-            content.size,
-            content.mtime_ns,
-            content.sha256,
-            count,
-            reason if count or reason else EMPTY,
-            parsed.metadata if parsed and count else "{}",
+            sha256=content.sha256,
+            chunks=count,
+            reason=reason if count or reason else EMPTY,
+            metadata=parsed.metadata if parsed and count else "{}",
+            **asdict(content.stamp),
         )
 
     def _spool(self) -> Spool:

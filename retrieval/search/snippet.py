@@ -83,8 +83,9 @@ def _candidates(wanted: frozenset[str]) -> re.Pattern[str]:
     if not all(stem.isascii() for stem in wanted):
         return _WORD
     stems = "|".join(re.escape(stem) for stem in sorted(wanted))
-    # Possessive, and at the beginning of a word only: a word of a megabyte is read once.
-    return re.compile(rf"\b(?:{stems})\w*+|\b[^\W_]*+_\w*+", re.IGNORECASE)
+    # Possessive, and at the beginning of a word only: a word of a megabyte is read once. Identifiers are looked at for
+    # their parts, and words with a letter beyond ASCII because accents do not count.
+    return re.compile(rf"\b(?:{stems})\w*+|\b[^\W_]*+_\w*+|\b[A-Za-z0-9]*+[^\W\x00-\x7f]\w*+", re.IGNORECASE)
 
 
 def _matches(word: str, wanted: frozenset[str]) -> bool:
@@ -99,7 +100,7 @@ def _matches(word: str, wanted: frozenset[str]) -> bool:
 
 def _stem(word: str) -> str:
     """`word` without its commonest English ending: enough to point at it, the index has a better one to find it."""
-    word = word.casefold()
+    word = lexicon.fold(word).casefold()
     for ending in _ENDINGS:
         if word.endswith(ending) and len(word) - len(ending) >= _SHORTEST_STEM:
             return word.removesuffix(ending)

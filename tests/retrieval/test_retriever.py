@@ -126,6 +126,17 @@ def test_a_query_of_many_words_is_searched_in_part_and_says_so(handbook: Path) -
     assert "Only the first 64 words" in search(handbook, "key " * 100).notes[0]
 
 
+@pytest.mark.parametrize(
+    ("word", "query"),
+    [("résumé", "resume"), ("resume", "résumé"), ("fiancé", "fiance"), ("Größe", "grosse"), ("İstanbul", "istanbul")],
+)
+def test_accents_do_not_count_in_a_table_of_ours(tmp_path: Path, word: str, query: str) -> None:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "a.md").write_text(f"A {word} here.\n")
+    build_table(Options(source=tmp_path / "docs", database=tmp_path / "db"))
+    assert len(search(tmp_path / "db", query).hits) == 1
+
+
 class TestTablesThatOthersWrote:
     def test_only_text(self, make_table: TableMaker) -> None:
         reply = search(make_table({"text": ["a red boat", "a blue car"]}, fts=["text"]), "boat")

@@ -150,6 +150,13 @@ def test_a_missing_source_ends_with_1_and_one_line(run: Run, source: Path, datab
     assert result.stderr == "SOURCE_NOT_FOUND: The folder to index does not exist.\n"
 
 
+def test_a_file_in_the_databases_place_ends_with_1_and_one_line(run: Run, source: Path, database: Path) -> None:
+    database.touch()
+    result = run(source, database)
+    assert result.exit_code == 1
+    assert result.stderr == ("BUILD_FAILED: A file stands where the database folder should be: name another folder.\n")
+
+
 def test_anothers_table_ends_with_1(run: Run, source: Path, database: Path) -> None:
     lancedb.connect(database).create_table("documents", [{"text": "theirs"}])
     result = run(source, database)

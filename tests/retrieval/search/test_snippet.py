@@ -63,6 +63,12 @@ def test_a_word_of_a_megabyte_is_read_once() -> None:
     assert matched_spans("a" * 1_000_000 + "_opts", "opts") == [(0, 1_000_005)]
 
 
+def test_accents_do_not_count() -> None:
+    text = "Mon résumé et mes Resumes"
+    for question in ("resume", "résumé"):
+        assert [text[start:end] for start, end in matched_spans(text, question)] == ["résumé", "Resumes"]
+
+
 def test_a_letter_with_an_accent_does_not_match_single_letters() -> None:
     assert matched_spans("a naïve idea", "naïve") == [(2, 7)]
 
