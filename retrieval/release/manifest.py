@@ -2,6 +2,7 @@
 
 PREFIX/current.json                          {"release": id, "manifest": {...}}: the only object that changes
 PREFIX/releases/<id>/manifest.json           the same manifest, kept for listing and for rolling back
+PREFIX/releases/<id>/pending.json            there while the release is being published
 PREFIX/releases/<id>/part-0000.tar.zst …     whole files, packed to about `PART_BYTES`
 """
 
@@ -10,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 import secrets
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import PurePosixPath
 from typing import Annotated, Any, Final
@@ -115,6 +116,8 @@ class Pointer:
 
     release: str
     manifest: Manifest
+    replaced: dict[str, str] = field(default_factory=dict[str, str])
+    """When earlier releases ceased to be current, UTC in ISO 8601, as far back as pruning asks. Readers ignore it."""
 
     def to_json(self) -> bytes:
         """The pointer as it is stored."""
@@ -127,7 +130,11 @@ class Pointer:
         manifest = _checked(record.get("manifest"))
         if record.get("release") != manifest.release:
             raise damaged("it names one release and holds the manifest of another")
-        return cls(manifest.release, manifest)
+        try:
+            replaced = TypeAdapter(dict[str, str]).validate_python(record.get("replaced", {}), strict=True)
+        except ValidationError:
+            replaced = {}
+        return cls(manifest.release, manifest, replaced)
 
 
 def release_id(corpus: str, now: datetime | None = None) -> str:
@@ -148,6 +155,11 @@ def part_key(release: str, number: int) -> str:
 def manifest_key(release: str) -> str:
     """Where the manifest of `release` is kept, below the store's prefix."""
     return f"{RELEASES}/{release}/manifest.json"
+
+
+def pending_key(release: str) -> str:
+    """What claims the id of `release` while it is being published, and says which parts it will refer to."""
+    return f"{RELEASES}/{release}/pending.json"
 
 
 def damaged(reason: str) -> BedivereError:
@@ -197,6 +209,7 @@ def is_safe(path: str) -> bool:
         bool(path)
         and not pure.is_absolute()
         and ".." not in pure.parts
+        and path != "."
         and str(pure) == path
         and "\\" not in path
         and path.isprintable()
