@@ -99,7 +99,10 @@ def _retriever(settings: Settings) -> Retriever:
     # Imported where it is needed: `bedivere --help` loads no database.
     from retrieval.retriever import Retriever
 
-    return Retriever(settings)
+    retriever = Retriever(settings)
+    # A release is fetched while the client connects.
+    retriever.start()
+    return retriever
 
 
 def _serve_stdio(settings: Settings) -> None:
