@@ -16,6 +16,8 @@ from lancedb.index import FTS
 from retrieval.indexing.build import build_table
 from retrieval.indexing.job import Options
 
+pytest_plugins = ["tests.s3_server"]
+
 SETTINGS_PREFIXES = ("BEDIVERE_", "LANCELOT_", "LANCEDB_", "OPENAI_", "EMBEDDING_")
 
 HANDBOOK = {
