@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Final, Generic, TypeVar, cast
@@ -31,6 +32,8 @@ from retrieval.types import (
 
 MAX_LIMIT: Final = 200
 
+_NUMERAL: Final = re.compile(r"\s*[+-]?[0-9]{1,18}(?:\.0*)?\s*")
+
 # What other servers call the same thing, so that a refusal can name ours.
 _SYNONYMS: Final = {
     "k": "limit",
@@ -44,10 +47,10 @@ _SYNONYMS: Final = {
     "text": "query",
     "search": "query",
     "input": "query",
+    "question": "query",
     "prompt": "question",
     "mode": "searchType",
     "type": "searchType",
-    "collection": "table",
     "tablename": "table",
     "budget": "contextBudget",
     "maxchars": "contextBudget",
@@ -55,13 +58,14 @@ _SYNONYMS: Final = {
 }
 
 
-def _no_boolean(value: object) -> object:
-    if isinstance(value, bool):
-        raise ValueError("a boolean is no number")  # noqa: TRY004 - what pydantic takes for a refusal
+def _numeral(value: object) -> object:
+    """Refuses what Python would take for a number and a reader would not: true, 1_0, digits of other scripts."""
+    if isinstance(value, bool) or (isinstance(value, str) and not _NUMERAL.fullmatch(value)):
+        raise ValueError("not a number")
     return value
 
 
-WholeNumber = Annotated[int, BeforeValidator(_no_boolean)]
+WholeNumber = Annotated[int, BeforeValidator(_numeral)]
 
 
 class Arguments(BaseModel):
@@ -88,8 +92,8 @@ class SearchArguments(Arguments):
     search_type: SearchType = Field(
         default="auto",
         description=(
-            "text matches words; vector matches meaning; hybrid does both; auto takes the best that this table can do. "
-            "Where the one asked for is not available, text answers and notes say so."
+            "text matches words; vector matches meaning; hybrid does both; auto takes the best there is. Today that is "
+            "text: it answers for the others too, and notes say so."
         ),
         examples=["auto"],
     )
@@ -105,7 +109,7 @@ class SearchArguments(Arguments):
     )
     vector_column: str | None = Field(
         default=None,
-        description="Column that holds the vectors, for tables of an unusual layout. Default: the server's own.",
+        description="Column that holds the vectors. Text search, the only one today, does not use it.",
         examples=["vector"],
     )
 
@@ -179,6 +183,8 @@ class Tool(Generic[A]):
     def input_schema(self, settings: Settings) -> dict[str, Any]:
         """JSON Schema of the arguments, with the defaults that are in force."""
         schema = _plain(self.arguments.model_json_schema(by_alias=True))
+        # The tool has a description of its own.
+        del schema["description"]
         for argument, setting in self.settings_defaults.items():
             if argument in schema.get("properties", {}):
                 schema["properties"][argument]["default"] = getattr(settings, setting)
@@ -204,7 +210,9 @@ class Tool(Generic[A]):
         return [field.alias or name for name, field in self.arguments.model_fields.items()]
 
     def _sentence(self, error: ValidationError) -> str:
-        problem = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        problems = error.errors(include_url=False, include_input=False, include_context=False)
+        # A wrong name explains a missing one, and says what to write instead.
+        problem = next((one for one in problems if one["type"] == "extra_forbidden"), problems[0])
         name = str(problem["loc"][0])
         if problem["type"] == "extra_forbidden":
             return self._unknown(name)
@@ -319,11 +327,13 @@ TOOLS: Final[Mapping[str, Tool[Any]]] = {
             title="Search documents",
             description=(
                 "Search the indexed documents and return ranked hits, each with a short snippet, its title, heading, "
-                "path and URL to cite, and its metadata. Use it to find which passages or documents speak of something "
-                "and to compare candidates; use lancedb_query instead when you want the passages' full text to answer "
-                "a question from. Read-only: it changes nothing and calls no other service.\n\n"
-                "Returns at most limit hits, best first (score compares hits of one reply only). An empty list means "
-                "that no indexed document holds any of the words: say so, or try other words; do not invent. "
+                "path and URL to cite, and its metadata (status, date, version and the like). Use it to find which "
+                "passages or documents speak of something and to compare candidates; use lancedb_query instead when "
+                "you want the passages' full text to answer a question from. Read-only: it changes nothing and calls "
+                "no other service.\n\n"
+                "Returns at most limit hits, best first, with snippets of at most 280 characters (score compares hits "
+                "of one reply only). An empty list means that no indexed document holds any of the words: say so, or "
+                "try other words; do not invent. "
                 "notes says when another search ran than the one asked for, or what limits this table; truncated says "
                 "that hits were left out to keep the reply small.\n\n"
                 "Errors come as CODE: sentence. INVALID_ARGUMENT, INVALID_QUERY, TABLE_NOT_FOUND and COLUMN_NOT_FOUND "
@@ -339,11 +349,12 @@ TOOLS: Final[Mapping[str, Tool[Any]]] = {
             title="Get context for a question",
             description=(
                 "Retrieve the passages that answer a question as one Markdown block within a budget of characters: a "
-                "section a passage with title, headings and source to cite, whole chunks only, neighbours in the same "
-                "section joined in document order. Use it when you are about to answer from the documents; use "
-                "lancedb_search instead to scan many candidates by snippet. With warmStart true it returns an "
-                "overview of the corpus (tables, main documents, headings): use that once, first, when you do not "
-                "know what is in it. Read-only: it changes nothing and calls no other service.\n\n"
+                "passage a section, each with title, headings, status and source to cite; whole chunks only, "
+                "neighbours in the same section joined in document order. Use it when you are about to answer from the "
+                "documents; use lancedb_search instead to scan many candidates by snippet. With warmStart true it "
+                "returns an overview of the corpus (tables, first and longest documents, headings): use that once, "
+                "first, when you do not know what is in it. Read-only: it changes nothing and calls no other "
+                "service.\n\n"
                 "The block ends by saying how many matching chunks were left out and how to get them; leftOut is their "
                 "number. No passages and none left out means that nothing matches: say so, do not invent.\n\n"
                 "Errors come as CODE: sentence. INVALID_ARGUMENT, INVALID_QUERY and TABLE_NOT_FOUND name what to "

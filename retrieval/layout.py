@@ -19,6 +19,8 @@ MAX_COLUMNS: Final = 512
 
 _SOURCES: Final = ("path", "chunkSource", "docSource", "source")
 _LISTED_NAMES: Final = 12
+_RESERVED: Final = frozenset({"_score", "_distance", "_relevance_score", "_rowid", "_rowaddr"})
+"""Names under which LanceDB returns figures of its own."""
 
 Kind = Literal["text", "integer", "number", "boolean", "time", "other"]
 
@@ -30,6 +32,8 @@ class Column:
     name: str
     type: str
     kind: Kind
+    dictionary: bool = False
+    """Whether its values are dictionary-encoded: as good as plain ones to read, and not searchable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +86,19 @@ def lay_out(columns: Sequence[Column], indexes: Sequence[Index], text_column: st
             f"The table has no column {text_column!r}. {_text_columns(columns)} "
             "Set LANCEDB_TEXT_COLUMN, or pass textColumn in the call.",
         )
+    if "_score" in kinds:
+        raise BedivereError(
+            ErrorCode.TABLE_UNREADABLE,
+            "The table has a column '_score', a name that LanceDB gives its own scores, so it cannot be searched: "
+            "rename the column.",
+        )
+    encoded = next((column for column in columns if column.name == text_column and column.dictionary), None)
+    if encoded:
+        raise BedivereError(
+            ErrorCode.COLUMN_NOT_FOUND,
+            f"Column {text_column!r} holds dictionary-encoded text, which LanceDB cannot search: "
+            "write it as plain strings.",
+        )
     if kinds[text_column] != "text":
         raise BedivereError(
             ErrorCode.COLUMN_NOT_FOUND, f"Column {text_column!r} does not hold text. {_text_columns(columns)}"
@@ -106,6 +123,7 @@ def lay_out(columns: Sequence[Column], indexes: Sequence[Index], text_column: st
             title=title if title in indexed else None,
             heading=heading if heading in indexed else None,
             identifiers="idents" if prepared and "idents" in indexed else None,
+            folded=prepared is not None,
             # Without an index LanceDB scans, and a scan knows every position.
             phrases=searched not in indexed or indexed[searched].positions,
         ),
@@ -118,7 +136,7 @@ def lay_out(columns: Sequence[Column], indexes: Sequence[Index], text_column: st
         metadata=tuple(
             column.name
             for column in columns
-            if column.kind != "other" and column.name not in played and column.name not in hidden
+            if column.kind != "other" and column.name not in played | hidden | _RESERVED and "`" not in column.name
         ),
     )
 

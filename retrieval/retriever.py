@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, TypeVar, cast
 
 from retrieval.dataset import Dataset, open_dataset
 from retrieval.errors import BedivereError, ErrorCode
@@ -33,7 +33,13 @@ MAX_REPLY_CHARS: Final = 60_000
 """Characters of hits in one reply: more would not fit the model that asked."""
 
 _MAX_METADATA_CHARS: Final = 300
+_MAX_METADATA: Final = 64
+_MAX_LABEL_CHARS: Final = 600
+_MAX_LISTED_COLUMNS: Final = 600
+_MAX_LISTED_TABLES: Final = 100
 _WARM_START_ROWS: Final = 200_000
+
+T = TypeVar("T")
 
 _NO_VECTORS: Final = "Vector and hybrid search are not available in this version"
 
@@ -84,7 +90,7 @@ class Retriever:
                     f"{len(rows) - len(hits)} further hits were left out to keep the reply under "
                     f"{MAX_REPLY_CHARS:,} characters; ask for a smaller limit or a narrower question."
                 )
-            if not hits:
+            if not rows:
                 notes.append("Nothing in the table matches any word of the query.")
             return SearchReply(search_type="text", table=name, hits=hits, truncated=truncated, notes=notes)
 
@@ -142,8 +148,9 @@ class Retriever:
             problem=problem,
             default_table=settings.table,
             release=release,
-            tables=[await self._table_status(database, name, verbose=verbose) for name in names],
+            tables=await self._table_statuses(database, names, verbose=verbose),
             embeddings=embeddings,
+            left_out=max(0, len(names) - _MAX_LISTED_TABLES),
         )
 
     def _release(self) -> ReleaseStatus | None:
@@ -160,6 +167,21 @@ class Retriever:
             sync_bytes=state.sync_bytes,
             last_failure=str(state.failure.code) if state.failure else None,
         )
+
+    async def _table_statuses(self, database: Database, names: list[str], *, verbose: bool) -> list[TableStatus]:
+        """The first tables, and the columns of as many as keep the reply readable."""
+        statuses: list[TableStatus] = []
+        room = _MAX_LISTED_COLUMNS
+        for name in names[:_MAX_LISTED_TABLES]:
+            status = await self._table_status(database, name, verbose=verbose)
+            columns = status.columns or []
+            if len(columns) > room:
+                note = f"Its {len(columns)} columns are left out to keep the reply small."
+                status = status.model_copy(update={"columns": None, "notes": [*status.notes, note]})
+                columns = []
+            room -= len(columns)
+            statuses.append(status)
+        return statuses
 
     async def _table_status(self, database: Database, name: str, *, verbose: bool) -> TableStatus:
         async def ask(table: Table) -> TableStatus:
@@ -206,7 +228,8 @@ async def _sizes(database: Database, name: str, table: Table) -> dict[str, int |
 def _checked(question: str, name: str = "query") -> str:
     """`question` in composed form. Raises `BedivereError` INVALID_QUERY, whose sentence calls it `name`."""
     if not question.strip():
-        raise BedivereError(ErrorCode.INVALID_QUERY, f"The {name} is empty: pass the words to search for.")
+        instead = ", or set warmStart to true" if name == "question" else ""
+        raise BedivereError(ErrorCode.INVALID_QUERY, f"The {name} is empty: pass the words to search for{instead}.")
     if len(question) > MAX_QUERY_CHARS:
         raise BedivereError(
             ErrorCode.INVALID_QUERY,
@@ -241,7 +264,7 @@ def _within_reply(rows: list[Row], question: str) -> tuple[list[Hit], bool]:
     for row in rows:
         hit = _hit(row, question)
         spent += len(hit.model_dump_json())
-        if hits and spent > MAX_REPLY_CHARS:
+        if spent > MAX_REPLY_CHARS:
             return hits, True
         hits.append(hit)
     return hits, False
@@ -250,19 +273,20 @@ def _within_reply(rows: list[Row], question: str) -> tuple[list[Hit], bool]:
 def _hit(row: Row, question: str) -> Hit:
     return Hit(
         id=row.id,
-        title=row.title,
-        heading=row.heading,
+        title=_cut(row.title, _MAX_LABEL_CHARS),
+        heading=_cut(row.heading, _MAX_LABEL_CHARS),
         path=row.path,
         url=row.url,
         snippet=snippet.snippet(row.text, question),
         score=round(row.score, 4),
-        metadata={name: _short(value) for name, value in row.metadata.items()},
+        metadata={name: _cut(row.metadata[name], _MAX_METADATA_CHARS) for name in list(row.metadata)[:_MAX_METADATA]},
     )
 
 
-def _short(value: str | float | bool) -> str | int | float | bool:
-    if isinstance(value, str) and len(value) > _MAX_METADATA_CHARS:
-        return value[: _MAX_METADATA_CHARS - 1] + "…"
+def _cut(value: T, chars: int) -> T:
+    """`value`, if it is text, in at most `chars` characters."""
+    if isinstance(value, str) and len(value) > chars:
+        return cast("T", value[: chars - 1] + "…")
     return value
 
 

@@ -48,8 +48,10 @@ def _log_level(value: object) -> object:
 def _url_path(value: str) -> str:
     """`value` with one leading and no trailing slash; "" stays "" (no base path)."""
     segments = [segment for segment in value.split("/") if segment]
-    if any(segment in {".", ".."} or not segment.isprintable() or set(segment) & set("?#%\\ ") for segment in segments):
-        raise ValueError("a URL path such as /docs, without . or .., spaces, ?, #, % or \\")
+    if any(
+        segment in {".", ".."} or not segment.isprintable() or set(segment) & set("?#%:\\ ") for segment in segments
+    ):
+        raise ValueError("a URL path such as /docs, without . or .., spaces, ?, #, %, : or \\")
     return "/" + "/".join(segments) if segments else ""
 
 
@@ -254,14 +256,17 @@ class _Environment(EnvSettingsSource):
 
     def __init__(self, settings_cls: type[BaseSettings]) -> None:
         super().__init__(settings_cls)
-        self.env_vars = {name: value for name, value in self.env_vars.items() if value and value.strip()}
+        # Only the variables that are documented: the fields' own names are for the settings file.
+        known = {name for field in settings_cls.model_fields.values() for name in variables(field)}
+        stripped = {name: (value or "").strip() for name, value in self.env_vars.items() if name in known}
+        self.env_vars = {name: value for name, value in stripped.items() if value}
 
 
 def _settings_file() -> Path | None:
     named = os.environ.get(SETTINGS_FILE_VARIABLE, "").strip()
     if named:
-        path = Path(named).expanduser()
-        if not path.is_file():
+        path = Path(os.path.expanduser(named))  # noqa: PTH111 - Path.expanduser raises for a user there is not
+        if "\0" in named or not path.is_file():
             raise BedivereError(
                 ErrorCode.SETTING_INVALID, f"{SETTINGS_FILE_VARIABLE} names a file that does not exist or is no file."
             )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from datetime import date, datetime, time
@@ -38,6 +39,7 @@ logger: Final = logging.getLogger("bedivere")
 LANCEDB_VERSION: Final = lancedb.__version__
 
 _SUFFIX: Final = ".lance"
+_LANCE_KIND: Final = re.compile(r"LanceError\(\w+\)")
 _IN_USE_LOCK: Final = "in-use.lock"
 
 # More rows than asked for are fetched so that equal scores are ordered by id before the list is cut.
@@ -60,7 +62,7 @@ class Database:
 
     def __init__(self, folder: str | None) -> None:
         # A relative path that starts with "db" is taken for LanceDB Cloud, and connecting creates a missing folder.
-        self._folder = Path(folder).expanduser().absolute() if folder else None
+        self._folder = Path(os.path.expanduser(folder)).absolute() if folder else None  # noqa: PTH111 - never raises
         self._open: dict[str, Table] = {}
 
     def names(self) -> list[str]:
@@ -70,7 +72,7 @@ class Database:
         """
         try:
             entries = list(self._place().iterdir())
-        except OSError:
+        except (OSError, ValueError):
             raise BedivereError(
                 ErrorCode.DATABASE_NOT_FOUND,
                 "The database folder does not exist or cannot be read: check what LANCEDB_PATH or --db names, "
@@ -151,7 +153,10 @@ class Table:
     ) -> None:
         self.name = name
         self.fingerprint = fingerprint
-        self.columns = [Column(field.name, str(field.type), _kind(field.type)) for field in schema]
+        self.columns = [
+            Column(field.name, str(field.type), _kind(field.type), pa.types.is_dictionary(field.type))
+            for field in schema
+        ]
         self.indexes = indexes
         self.provenance = Provenance.from_metadata(schema.metadata)
         self._table = table
@@ -194,8 +199,8 @@ class Table:
                 query = self._table.query().nearest_to_text(_full_text(plan)).limit(wanted).with_row_id()
                 if path_prefix and layout.path:
                     query = query.where(_starts_with(layout.path, path_prefix))
-                fetched = await query.select([*layout.selected, "_score"]).to_list()
-                rows = sorted((_row(record, layout) for record in fetched), key=lambda row: (-row.score, row.id))
+                fetched = await query.select([*layout.selected, "_score"]).to_arrow()
+                rows = sorted(_rows(fetched, layout), key=lambda row: (-row.score, row.id))
                 tied = len(rows) == wanted and rows[limit - 1].score == rows[-1].score
                 if not tied or wanted == _MAX_FETCHED:
                     return rows[:limit]
@@ -212,7 +217,7 @@ class Table:
         )
         with _readable(self.name):
             query = self._table.query().where(condition).with_row_id().select(layout.selected)
-            return [_row(record, layout) for record in await query.to_list()]
+            return _rows(await query.to_arrow(), layout)
 
     async def pages(self, layout: Layout, limit: int) -> AsyncIterator[dict[str, Cell]]:
         """`path`, `title`, `heading` and `url` of the first `limit` rows, as far as the table has them."""
@@ -223,8 +228,9 @@ class Table:
         with _readable(self.name):
             reader = await self._table.query().select(list(columns.values())).limit(limit).to_batches()
             async for batch in reader:
-                for record in batch.to_pylist():
-                    yield {part: record[column] for part, column in columns.items()}
+                values = {part: _values(batch.column(column)) for part, column in columns.items()}
+                for row in range(batch.num_rows):
+                    yield {part: column[row] for part, column in values.items()}
 
 
 class _readable:  # noqa: N801 - reads as a keyword: with _readable(name)
@@ -241,7 +247,8 @@ class _readable:  # noqa: N801 - reads as a keyword: with _readable(name)
         if error is None or isinstance(error, BedivereError) or not isinstance(error, Exception):
             return
         # Of a query that failed, LanceDB's text may quote the query; of a table that would not open, it says why.
-        logger.warning("table %r: %s", self._name, error if self._opening else type(error).__name__)
+        told = error if self._opening else f"{type(error).__name__} {' '.join(_LANCE_KIND.findall(str(error)))}"
+        logger.warning("table %r: %s", self._name, told)
         raise BedivereError(
             ErrorCode.TABLE_UNREADABLE,
             f"Table {self._name!r} cannot be read: its files are damaged, incomplete or of another format. "
@@ -250,7 +257,9 @@ class _readable:  # noqa: N801 - reads as a keyword: with _readable(name)
 
 
 def _is_table(entry: Path) -> bool:
-    return entry.name.endswith(_SUFFIX) and not entry.name.startswith(".") and entry.is_dir()
+    # A name that is not text cannot be asked for, nor be written into an answer.
+    named = entry.name.endswith(_SUFFIX) and not entry.name.startswith(".") and entry.name.isprintable()
+    return named and entry.is_dir()
 
 
 def _fingerprint(place: Path) -> Fingerprint:
@@ -280,6 +289,8 @@ def _mark_in_use(folder: Path) -> int | None:
 
 def _kind(kind: pa.DataType) -> Kind:
     types = pa.types
+    if types.is_dictionary(kind):
+        return _kind(kind.value_type)
     if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
         return "text"
     if types.is_boolean(kind):
@@ -316,6 +327,25 @@ def _part(part: Match | Phrase) -> FullTextQuery:
 def _starts_with(column: str, prefix: str) -> Expr:
     # LanceDB's expressions have no prefix function; strings compare by their UTF-8 bytes, which keeps this exact.
     return (col(column) >= lit(prefix)) & (col(column) < lit(prefix + _LAST_CHARACTER))
+
+
+def _rows(table: pa.Table, layout: Layout) -> list[Row]:
+    columns = {name: _values(table.column(name)) for name in table.column_names}
+    return [_row({name: values[row] for name, values in columns.items()}, layout) for row in range(table.num_rows)]
+
+
+def _values(column: pa.Array | pa.ChunkedArray) -> list[Any]:
+    """The column's values as Python's: as text where Python has no such time, None where there is no text either."""
+    try:
+        return column.to_pylist()
+    except (ValueError, OverflowError, pa.ArrowException):
+        pass
+    try:
+        zoned = pa.types.is_timestamp(column.type) and column.type.tz is not None
+        plain = column.cast(pa.timestamp(column.type.unit)) if zoned else column
+        return plain.cast(pa.string()).to_pylist()
+    except (ValueError, pa.ArrowException):
+        return [None] * len(column)
 
 
 def _row(record: dict[str, Any], layout: Layout) -> Row:

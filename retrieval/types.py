@@ -56,8 +56,17 @@ class Row:
     metadata: Mapping[str, Scalar]
 
     @property
-    def document(self) -> tuple[object, ...]:
-        """What chunks of one document share: versions of a document live side by side under one path."""
+    def document(self) -> tuple[object, ...] | None:
+        """What chunks of one document share; None where nothing says which document the chunk is of.
+
+        Collections and versions of a document live side by side under one path: ids of ours tell them apart, in
+        tables of others their columns.
+        """
+        if self.path is None:
+            return None
+        scope = self.id.removesuffix(f"#{self.ordinal}")
+        if scope != self.id:
+            return (self.path, scope)
         return (self.path, self.metadata.get("collection"), self.metadata.get("version"))
 
 
@@ -195,7 +204,8 @@ class StatusReply(Reply):
     problem: str | None = Field(default=None, description="CODE: sentence with the way out, where it cannot.")
     default_table: str = Field(description="The table that is searched when a call names none.")
     release: ReleaseStatus | None = Field(default=None, description="Null where a plain folder serves.")
-    tables: list[TableStatus] = Field(description="Every table of the database.")
+    tables: list[TableStatus] = Field(description="The tables of the database, by name, at most 100.")
+    left_out: int = Field(default=0, description="Tables that are not listed.")
     embeddings: EmbeddingsStatus = Field(description="Whether vector and hybrid search work.")
 
 

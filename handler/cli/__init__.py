@@ -19,6 +19,7 @@ from handler.cli.search import search
 from handler.cli.serve import serve
 from handler.cli.smoke import smoke
 from handler.cli.status import status
+from handler.cli.terminal import ExitCode
 
 app = typer.Typer(
     name="bedivere",
@@ -53,4 +54,8 @@ def _root(  # pyright: ignore[reportUnusedFunction] - typer calls it
 
 def main() -> None:
     """Runs the command line of this process."""
-    app()
+    try:
+        app()
+    except KeyboardInterrupt:
+        # It came before the command could answer it, such as during its imports.
+        sys.exit(ExitCode.INTERRUPTED)

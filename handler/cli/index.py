@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import sys
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
@@ -14,7 +15,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
 from handler.cli.progress import counted, size_text, watcher
 from handler.cli.terminal import ExitCode, fail
@@ -121,22 +121,22 @@ def _terminated(_signal: int, _frame: FrameType | None) -> None:
 def _show(console: Console, summary: Summary) -> None:
     headline = "is up to date: nothing has changed" if summary.unchanged else "is ready"
     console.print(f"Table [bold]{escape(summary.table)}[/bold] {headline}")
-    grid = Table.grid(padding=(0, 2))
-    grid.add_column(style="dim")
-    grid.add_column(overflow="fold")
-    grid.add_row("files", f"{summary.files:,} ({size_text(summary.bytes)})")
-    grid.add_row("chunks", f"{summary.chunks:,}")
+    for label, text in _lines(summary):
+        console.print(f"[dim]{label:<8}[/dim] {escape(text)}")
+
+
+def _lines(summary: Summary) -> Iterator[tuple[str, str]]:
+    yield "files", f"{summary.files:,} ({size_text(summary.bytes)})"
+    yield "chunks", f"{summary.chunks:,}"
     if summary.reused:
-        grid.add_row("reused", f"{counted(summary.reused, 'file')} had not changed")
+        yield "reused", f"{counted(summary.reused, 'file')} had not changed"
     if summary.removed:
-        grid.add_row("removed", f"{counted(summary.removed, 'file')} no longer there")
+        yield "removed", f"{counted(summary.removed, 'file')} no longer there"
     if summary.other_rows:
-        grid.add_row("kept", f"{counted(summary.other_rows, 'chunk')} of other collections or versions")
+        yield "kept", f"{counted(summary.other_rows, 'chunk')} of other collections or versions"
     for group in summary.skipped:
         more = ", …" if group.files > len(group.examples) else ""
-        names = f"{', '.join(group.examples)}{more}"
-        grid.add_row("skipped", escape(f"{counted(group.files, 'file')}, {group.reason}: {names}"))
+        yield "skipped", f"{counted(group.files, 'file')}, {group.reason}: {', '.join(group.examples)}{more}"
     for note in summary.notes:
-        grid.add_row("note", escape(note))
-    grid.add_row("seconds", f"{summary.seconds:,.1f}")
-    console.print(grid)
+        yield "note", note
+    yield "seconds", f"{summary.seconds:,.1f}"

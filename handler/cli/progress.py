@@ -7,12 +7,13 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn
 
 if TYPE_CHECKING:
     from retrieval.indexing.job import Progress as Watcher
 
 _LINE_EVERY_SECONDS: Final = 5.0
+_LABEL_WIDTH: Final = 22
 
 
 def watcher(errors: Console, stack: ExitStack, *, quiet: bool) -> Watcher | None:
@@ -55,15 +56,14 @@ class Bar(Counts):
         super().__init__()
         self._progress = Progress(
             SpinnerColumn(),
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TextColumn("{task.completed:,.0f}/{task.total:,.0f} files"),
+            TextColumn(f"{{task.description:<{_LABEL_WIDTH}}}"),
+            BarColumn(bar_width=20),
+            TextColumn("{task.fields[files]}"),
             TextColumn("{task.fields[figures]}"),
-            TimeElapsedColumn(),
             console=console,
             transient=True,
         )
-        self._task: TaskID = self._progress.add_task("", total=0, figures="")
+        self._task: TaskID = self._progress.add_task("Starting", total=None, files="", figures="")
 
     def __enter__(self) -> Bar:
         self._progress.start()
@@ -73,15 +73,13 @@ class Bar(Counts):
         self._progress.stop()
 
     def stage(self, name: str) -> None:
-        self._progress.update(self._task, description=name)
-
-    def found(self, files: int) -> None:
-        super().found(files)
-        self._progress.update(self._task, total=self.total)
+        # A stage has no end in sight until its files are counted: the bar pulses.
+        self._progress.update(self._task, description=name, total=None)
 
     def read(self, path: str, size: int) -> None:
         super().read(path, size)
-        self._progress.update(self._task, completed=self.files, figures=self.figures)
+        files = f"{self.files:,}/{self.total:,} files"
+        self._progress.update(self._task, total=self.total, completed=self.files, files=files, figures=self.figures)
 
     def wrote(self, chunks: int) -> None:
         super().wrote(chunks)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 from rich.console import Console
@@ -47,6 +47,10 @@ def search(
         _print(reply, question)
 
 
+# What would move the cursor, colour the screen or set its title: a document is not to be trusted with a terminal.
+_CONTROLS: Final = dict.fromkeys([*range(0x20), *range(0x7F, 0xA0)])
+
+
 async def _search(retriever: Retriever, request: SearchRequest) -> SearchReply:
     return await (await ready(retriever)).search(request)
 
@@ -58,9 +62,10 @@ def _print(reply: SearchReply, question: str) -> None:
     for number, hit in enumerate(reply.hits, start=1):
         console.print(_heading(number, hit))
         if place := hit.url or hit.path:
-            console.print(Text(f"   {place}", style="cyan"))
-        passage = Text(f"   {hit.snippet}")
-        for start, end in matched_spans(hit.snippet, question):
+            console.print(Text(f"   {_shown(place)}", style="cyan"))
+        snippet = _shown(hit.snippet)
+        passage = Text(f"   {snippet}")
+        for start, end in matched_spans(snippet, question):
             passage.stylize("bold yellow", start + 3, end + 3)
         console.print(passage)
         console.print()
@@ -68,10 +73,15 @@ def _print(reply: SearchReply, question: str) -> None:
         Console(stderr=True, highlight=False, soft_wrap=True).print(Text(f"note: {note}", style="dim"))
 
 
+def _shown(text: str) -> str:
+    return text.translate(_CONTROLS)
+
+
 def _heading(number: int, hit: Hit) -> Text:
-    line = Text(f"{number}. ", style="dim")
-    line.append(hit.title or hit.path or hit.id, style="bold")
+    line = Text.assemble((f"{number}. ", "dim"), (_shown(hit.title or hit.path or hit.id), "bold"))
     if hit.heading:
-        line.append(f" > {hit.heading}")
+        line.append(f" > {_shown(hit.heading)}")
+    if of := " ".join(str(hit.metadata[name]) for name in ("collection", "version", "status") if name in hit.metadata):
+        line.append(f"  [{_shown(of)}]", style="magenta")
     line.append(f"  {hit.score:.2f}", style="dim")
     return line

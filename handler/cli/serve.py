@@ -7,6 +7,7 @@ import base64
 import json
 import logging
 import os
+import signal
 import socket
 import sys
 from typing import TYPE_CHECKING, Annotated, Final
@@ -15,22 +16,21 @@ from urllib.parse import quote
 import typer
 
 from handler.cli.terminal import ExitCode, fail
-from retrieval.errors import BedivereError
+from retrieval.errors import BedivereError, ErrorCode
 from retrieval.settings import Settings, load_settings
 
 if TYPE_CHECKING:
     from retrieval.retriever import Retriever
+    from retrieval.types import StatusReply
 
 DEFAULT_PORT: Final = 3000
 DEFAULT_HOST: Final = "127.0.0.1"
-
-_GRACE_SECONDS: Final = 5
 
 
 def serve(
     port: Annotated[
         int | None,
-        typer.Argument(min=0, max=65_535, help=f"Port for HTTP, 0 for any free one. [default: {DEFAULT_PORT}]"),
+        typer.Argument(min=0, max=65_535, help=f"Port for HTTP, 0 for any free one. Default: {DEFAULT_PORT}."),
     ] = None,
     http: Annotated[bool, typer.Option("--http", help="Serve over HTTP, on PORT.")] = False,
     stdio: Annotated[
@@ -41,7 +41,7 @@ def serve(
         typer.Option("--db", "--database", help="The database folder. Default: LANCEDB_PATH.", show_default=False),
     ] = None,
     host: Annotated[
-        str | None, typer.Option(help=f"Address to listen on. [default: {DEFAULT_HOST}]", show_default=False)
+        str | None, typer.Option(help=f"Address to listen on. Default: {DEFAULT_HOST}.", show_default=False)
     ] = None,
     path: Annotated[
         str | None, typer.Option(help="Path of the endpoint. Default: BEDIVERE_ENDPOINT, /mcp.", show_default=False)
@@ -106,43 +106,37 @@ def _retriever(settings: Settings) -> Retriever:
 
 
 def _serve_stdio(settings: Settings) -> None:
-    from mcp.server.stdio import stdio_server
-
     from handler.protocol import build_server
+    from handler.stdio import serve_stdio
 
     server = build_server(settings, _retriever(settings))
-
-    async def run() -> None:
-        async with stdio_server() as (read, write):
-            await server.run(read, write, server.create_initialization_options())
-
-    asyncio.run(run())
+    if sys.stdin.isatty():
+        typer.echo(
+            "Bedivere speaks MCP on standard input and output: a client starts it so. For a URL: bedivere serve --http",
+            err=True,
+        )
+    # A thread waits for the next line of input and cannot be woken; nothing is open that an exit could harm.
+    signal.signal(signal.SIGINT, lambda _signal, _frame: os._exit(ExitCode.DONE))
+    asyncio.run(serve_stdio(server))
 
 
 def _serve_http(settings: Settings, host: str, port: int) -> None:
-    import uvicorn
-
     from handler.app import create_app
     from handler.authority import local_hosts
+    from handler.local import serve_http
     from handler.protocol import build_server
 
+    host = host.strip("[]")
     listener = _listen(host, port)
     port = listener.getsockname()[1]
     hosts = local_hosts(settings, bind=host, port=port)
-    app = create_app(settings, build_server(settings, _retriever(settings)), hosts=hosts)
-    config = uvicorn.Config(
-        app,
-        lifespan="on",
-        ws="none",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        timeout_graceful_shutdown=_GRACE_SECONDS,
-    )
+    retriever = _retriever(settings)
+    app = create_app(settings, build_server(settings, retriever), hosts=hosts)
     if hosts.warning:
         typer.echo(f"warning: {hosts.warning}", err=True)
     _print_banner(settings, host, port)
-    uvicorn.Server(config).run(sockets=[listener])
+    _print_state(asyncio.run(retriever.status(verbose=False)))
+    serve_http(app, listener)
 
 
 def _listen(host: str, port: int) -> socket.socket:
@@ -150,10 +144,9 @@ def _listen(host: str, port: int) -> socket.socket:
     try:
         return socket.create_server((host, port), family=family, backlog=2048)
     except OSError as error:
-        typer.echo(
-            f"Cannot listen on {host} port {port}: {os.strerror(error.errno or 0)}. Choose another port or --host.",
-            err=True,
-        )
+        # Of a failed bind, Python's text names the address again; of a name that is not found, the number is no errno.
+        why = os.strerror(error.errno) if error.errno and error.errno > 0 else "there is no such address"
+        typer.echo(f"Cannot listen on {host} port {port}: {why}. Choose another port or --host.", err=True)
         raise typer.Exit(ExitCode.FAILURE) from None
 
 
@@ -165,3 +158,15 @@ def _print_banner(settings: Settings, host: str, port: int) -> None:
     for client, text in client_configurations(url):
         typer.echo(f"  {client:<{width}}  {text}")
     typer.echo("\nStop it with Ctrl-C.")
+
+
+def _print_state(status: StatusReply) -> None:
+    """What is served, or what stands in the way: a wrong folder should not wait for an agent to be found."""
+    for problem in [status.problem, *(table.problem for table in status.tables)]:
+        if problem and problem.startswith(ErrorCode.DATASET_LOADING):
+            typer.echo("The release is being fetched; calls wait for it.")
+        elif problem:
+            typer.echo(f"warning: {problem}", err=True)
+    for table in status.tables:
+        if table.rows is not None:
+            typer.echo(f"Table {table.name}: {table.rows:,} chunks")

@@ -18,7 +18,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -56,7 +56,8 @@ def build_table(options: Options, progress: Progress | None = None) -> Summary:
     _check(options)
     folder = TableFolder(options.database, options.table)
     if not options.source.is_dir():
-        raise BedivereError(ErrorCode.SOURCE_NOT_FOUND, "The folder to index does not exist, or is not a folder.")
+        what = "is a file: name its folder, and pass --include" if options.source.is_file() else "does not exist"
+        raise BedivereError(ErrorCode.SOURCE_NOT_FOUND, f"The folder to index {what}.")
     with folder.locked():
         try:
             summary = _build(options, folder, progress or Quiet())
@@ -183,14 +184,14 @@ class _Run:
                 self.progress.read(file.path, 0)
 
     def _read_file(self, file: SourceFile) -> None:
-        record = self.known.unchanged(file.path, file.size, file.mtime_ns) if self.known else None
+        record = self.known.unchanged(file.path, file.stamp) if self.known else None
         size = 0
         if record is None:
             content = sources.read(file)
-            size = content.size
+            size = content.stamp.size
             before = self.known.files.get(file.path) if self.known else None
             if before is not None and before.sha256 == content.sha256:
-                record = replace(before, size=size, mtime_ns=content.mtime_ns)
+                record = replace(before, **asdict(content.stamp))
             else:
                 self.records[file.path] = self._parse(file, content)
         if record is not None:
@@ -209,7 +210,7 @@ class _Run:
             parsed = rows.read_document(file.path, content.data, content.sha256, self.scope, self.options.base_url)
         except Unreadable as error:
             reason = str(error)
-        except (ArithmeticError, LookupError, RecursionError, TypeError, ValueError) as error:
+        except Exception as error:
             # One odd file must not cost the others their index; the reason names the fault for a report.
             reason = f"its reader failed ({type(error).__name__})"
         count = parsed.batch.num_rows if parsed else 0
@@ -218,12 +219,11 @@ class _Run:
             self._spool().add(parsed.batch, {(self.scope.prefix, file.path): spooled})
             self.progress.wrote(count)
         return FileRecord(
-            content.size,
-            content.mtime_ns,
-            content.sha256,
-            count,
-            reason if count or reason else EMPTY,
-            parsed.metadata if parsed and count else "{}",
+            sha256=content.sha256,
+            chunks=count,
+            reason=reason if count or reason else EMPTY,
+            metadata=parsed.metadata if parsed and count else "{}",
+            **asdict(content.stamp),
         )
 
     def _spool(self) -> Spool:
@@ -241,7 +241,8 @@ class _Run:
     def _write(self, read_at_ns: int) -> Summary:
         spool = self._spool()
         generation = spool.file.parent
-        self.progress.stage("Copying unchanged rows")
+        if self.old is not None:
+            self.progress.stage("Copying unchanged rows")
         others = self._carry_over(spool)
         spool.finish()
         own_columns = spool.own_columns()

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Final, Literal, Protocol
 
 Scalar = str | int | float | bool
 """What a metadata value may be; dates are ISO 8601 text."""
+
+MAX_HEADING_CHARS: Final = 300
+"""What is longer names no section: a heading that was never closed, or a paragraph that is marked as one."""
 
 BlockKind = Literal["heading", "paragraph", "list_item", "table_row", "code"]
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import codecs
 import re
-import unicodedata
 from typing import Final
 
 from charset_normalizer import from_bytes
 
 from retrieval.indexing.document import Unreadable
+from retrieval.search.text import nfc
 
 _BOMS: Final = (
     # UTF-32's little-endian mark starts with UTF-16's, so it is asked first.
@@ -58,6 +58,10 @@ _DETECTABLE: Final = [
 
 _SAMPLE_BYTES: Final = 64 * 1024
 
+_REPLACEMENT: Final = "\N{REPLACEMENT CHARACTER}"
+_MOST_BAD_BYTES: Final = 0.01
+_GOOD_FOR_A_BAD: Final = 3
+
 _NOT_IN_TEXT: Final = re.compile(r"[\x01-\x08\x0e-\x1a\x1c-\x1f\x7f]")
 _MOST_CONTROLS: Final = 0.05
 
@@ -65,35 +69,46 @@ _MOST_CONTROLS: Final = 0.05
 def decode(data: bytes, declared: str | None = None) -> str:
     """The text of `data`: NFC, lines ended by `\\n`, no byte order mark.
 
-    Asked in turn: a byte order mark, the `declared` charset, UTF-8, a detector. A declaration that the bytes
-    belie is passed over. Raises `Unreadable` for what is not text.
+    Asked in turn: a byte order mark, the `declared` charset, UTF-8, UTF-8 with a few bad bytes, a detector. A
+    declaration that the bytes belie is passed over. Raises `Unreadable` for what is not text.
     """
     text = _decode(data, declared)
     if "\0" in text or len(_NOT_IN_TEXT.findall(text)) > _MOST_CONTROLS * len(text):
         raise Unreadable("binary, not text")
     text = text.replace("\r\n", "\n").replace("\r", "\n")
-    return unicodedata.normalize("NFC", text)
+    return nfc(text)
 
 
 def _decode(data: bytes, declared: str | None) -> str:
     for mark, name in _BOMS:
         if data.startswith(mark):
-            rest = data[len(mark) :]
-            if name != "utf-8":
-                # Nothing else can be meant: a broken unit at the end costs that unit, not the document.
-                return rest.decode(name, errors="replace")
-            data = rest
-            break
+            # Nothing else can be meant: a broken unit costs that unit, not the document.
+            return data[len(mark) :].decode(name, errors="replace")
     if b"\0" in data:
         raise Unreadable("binary, not text")
     codec = _codec(declared) if declared else None
-    if codec == "cp1252":
-        # Any bytes are cp1252, but hardly any cp1252 is by chance UTF-8: where both fit, the label is a left-over.
-        codec = None if _strict(data, "utf-8") is not None else codec
-    for name in (codec, "utf-8"):
-        if name and (text := _strict(data, name)) is not None:
+    utf8 = _utf8(data, expected=codec == "utf-8")
+    # Any bytes are cp1252, but hardly any cp1252 is by chance UTF-8: where both fit, the label is a left-over.
+    if codec and codec != "utf-8" and not (codec == "cp1252" and utf8 is not None):
+        text = _strict(data, codec)
+        if text is not None:
             return text
-    return _detect(data)
+    return _detect(data) if utf8 is None else utf8
+
+
+def _utf8(data: bytes, *, expected: bool) -> str | None:
+    """`data` as UTF-8, in which a bad byte among many good characters is a slip; None where it is something else.
+
+    In no other encoding do most of the bytes that are not ASCII make characters of UTF-8 by chance.
+    """
+    text = _strict(data, "utf-8")
+    if text is not None:
+        return text
+    text = data.decode("utf-8", errors="replace")
+    bad = text.count(_REPLACEMENT) - data.count(_REPLACEMENT.encode())
+    good = len(text) - len(text.encode("ascii", errors="ignore")) - text.count(_REPLACEMENT)
+    fits = bad <= max(1, _MOST_BAD_BYTES * len(data)) and good >= bad * (1 if expected else _GOOD_FOR_A_BAD)
+    return text if fits else None
 
 
 def _codec(label: str) -> str | None:

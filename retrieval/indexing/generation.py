@@ -9,6 +9,7 @@ A generation is never changed once the link points at it, so a reader sees one w
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import re
@@ -17,6 +18,7 @@ import shutil
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
+from itertools import takewhile
 from pathlib import Path
 from typing import Final
 
@@ -26,6 +28,7 @@ FOLDER: Final = ".bedivere"
 IN_USE: Final = "in-use.lock"
 STATE: Final = "state.json"
 
+_ATTEMPTS: Final = 10
 _ASIDE: Final = ".aside"
 _TABLE_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
@@ -50,27 +53,68 @@ class TableFolder:
     def locked(self) -> Generator[None]:
         """Holds the table against other indexers; creates the database folder where it is missing.
 
-        Raises `INDEX_LOCKED` at once when another process holds it. The lock dies with its process.
+        Raises `INDEX_LOCKED` at once when another process holds it. The lock dies with its process. What was created
+        for a run that fails before the first table goes again.
         """
+        places = (self.database, *self.database.parents)
+        missing = list(takewhile(lambda folder: not folder.exists(), places))
+        if not places[len(missing)].is_dir():
+            raise BedivereError(
+                ErrorCode.BUILD_FAILED, "A file stands where the database folder should be: name another folder."
+            )
         try:
-            self.generations.mkdir(parents=True, exist_ok=True)
-            descriptor = os.open(self.lock_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            descriptor = self._acquired()
         except OSError as error:
             raise BedivereError(
                 ErrorCode.BUILD_FAILED, f"The database folder cannot be written: {error.strerror}."
             ) from error
         try:
-            if not _lock(descriptor):
-                holder = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip()
-                raise BedivereError(
-                    ErrorCode.INDEX_LOCKED,
-                    f"Process {holder or 'unknown'} is indexing into table '{self.table}': wait until it has ended.",
-                )
+            self.generations.mkdir(exist_ok=True)
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
             yield
+        except BaseException:
+            self._withdraw(missing)
+            raise
         finally:
             os.close(descriptor)
+
+    def _acquired(self) -> int:
+        """The lock file, opened and locked."""
+        for _attempt in range(_ATTEMPTS):
+            try:
+                self.generations.mkdir(parents=True, exist_ok=True)
+                descriptor = os.open(self.lock_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            except FileNotFoundError:
+                # A run that failed took the folder away just now.
+                continue
+            if not _lock(descriptor):
+                holder = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip() or "unknown"
+                os.close(descriptor)
+                raise BedivereError(
+                    ErrorCode.INDEX_LOCKED,
+                    f"Process {holder} is indexing into table '{self.table}': wait until it has ended.",
+                )
+            if self._is_lock_file(descriptor):
+                return descriptor
+            os.close(descriptor)
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+
+    def _is_lock_file(self, descriptor: int) -> bool:
+        """Whether the open file still has its name: a run that failed may have removed it before it let go."""
+        try:
+            return os.path.samestat(os.fstat(descriptor), self.lock_file.stat())
+        except FileNotFoundError:
+            return False
+
+    def _withdraw(self, missing: list[Path]) -> None:
+        """Removes the table's empty folders, its lock, and those of `missing` that are empty. Needs the lock."""
+        with suppress(OSError):
+            self.generations.rmdir()
+            self.lock_file.unlink()
+            self.lock_file.parent.rmdir()
+            for folder in missing:
+                folder.rmdir()
 
     def current(self) -> Path | None:
         """The generation that the link points at; None where there is none, or another's table stands there."""

@@ -12,6 +12,7 @@ from datetime import date, datetime, time
 from typing import Final, cast
 
 from retrieval.indexing.document import Scalar
+from retrieval.search.text import nfc
 
 MAX_VALUE_CHARS: Final = 4000
 """A longer value is content, not metadata, and is left out."""
@@ -45,7 +46,7 @@ _UNSTORABLE: Final = re.compile("[\x00\ud800-\udfff]")
 
 def key(name: str) -> str | None:
     """`name` in snake_case, `[a-z0-9_]+`; None where nothing is left of it."""
-    plain = unicodedata.normalize("NFKD", name)
+    plain = unicodedata.normalize("NFKD", nfc(name))
     plain = _NOT_IN_KEY.sub("_", _CAMEL.sub("_", plain.encode("ascii", "ignore").decode()).lower()).strip("_")
     return _ALIASES.get(plain, plain) or None
 
@@ -60,7 +61,7 @@ def value(raw: object) -> Scalar | None:
     if isinstance(raw, datetime | date | time):
         return raw.isoformat()
     if isinstance(raw, str):
-        text = " ".join(unicodedata.normalize("NFC", _UNSTORABLE.sub("", raw)).split())
+        text = " ".join(nfc(_UNSTORABLE.sub("", raw)).split())
         return text if 0 < len(text) <= MAX_VALUE_CHARS else None
     if isinstance(raw, list | tuple):
         items = [value(item) for item in cast("list[object]", raw) if not isinstance(item, list | tuple | Mapping)]

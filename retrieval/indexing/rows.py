@@ -22,7 +22,7 @@ from retrieval.indexing import chunks, formats
 from retrieval.indexing.chunks import Chunk
 from retrieval.indexing.document import ParsedDocument, Scalar
 from retrieval.schema import BREADCRUMB_SEPARATOR, COLUMNS, FORMAT, ORDINAL_COLUMN, VECTOR_COLUMN
-from retrieval.search.text import identifier_terms, nfc
+from retrieval.search.text import fold, identifier_terms, nfc
 
 SCHEMA: Final = pa.schema(
     [pa.field(name, pa.int32() if name == ORDINAL_COLUMN else pa.string()) for name in COLUMNS],
@@ -31,6 +31,10 @@ SCHEMA: Final = pa.schema(
 
 MAX_OWN_COLUMNS: Final = 64
 """Columns made of the documents' own keys; a folder of pages with odd <meta> tags must not make thousands."""
+
+MAX_TITLE_CHARS: Final = 300
+MAX_BREADCRUMB_CHARS: Final = 600
+_MAX_CRUMB_CHARS: Final = 200
 
 _RESERVED: Final = frozenset({*COLUMNS, VECTOR_COLUMN})
 _MAX_NAME: Final = 64
@@ -54,9 +58,18 @@ class Scope:
         return f"{self.collection or ''}{at_version}:" if self.collection or self.version else ""
 
 
+def row_id(prefix: str, path: str, ordinal: int) -> str:
+    """A row's id. A colon ends the prefix, so one in the path is percent-encoded, and the percent sign with it."""
+    return f"{prefix}{_id_path(path)}#{ordinal}"
+
+
 def prefix_of(row_id: str, path: str, ordinal: int) -> str:
     """The prefix of the scope that a row was written in: the column `version` may be the document's own."""
-    return row_id.removesuffix(f"{path}#{ordinal}")
+    return row_id.removesuffix(f"{_id_path(path)}#{ordinal}")
+
+
+def _id_path(path: str) -> str:
+    return path.replace("%", "%25").replace(":", "%3A")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +84,7 @@ def read_document(path: str, data: bytes, content_hash: str, scope: Scope, base_
     """The rows of the document in `data`. Raises `Unreadable` where the bytes are no document of its format."""
     parsed = formats.parse(path, data)
     own = dict(parsed.metadata)
-    title = _clean(parsed.title or "").strip() or readable(path)
+    title = shortened(_clean(parsed.title or ""), MAX_TITLE_CHARS) or readable(path)
     if _clean(str(own.get("title", ""))).strip() == title:
         del own["title"]
     given = None if scope.version else _taken(own, "version")
@@ -95,14 +108,25 @@ def read_document(path: str, data: bytes, content_hash: str, scope: Scope, base_
         heading = breadcrumb(chunk.heading_path, title)
         text = _clean(chunk.text)
         searched = "\n".join(part for part in (title, heading, text) if part)
-        columns["id"].append(f"{prefix}{path}#{ordinal}")
+        columns["id"].append(row_id(prefix, path, ordinal))
         columns["heading"].append(heading)
         columns["text"].append(text)
         columns["url"].append(_at_anchor(page, chunk.anchor))
         columns["idents"].append(identifier_terms(searched))
-        columns["search_text"].append(searched)
+        columns["search_text"].append(fold(searched))
         columns[ORDINAL_COLUMN].append(ordinal)
     return DocumentRows(pa.RecordBatch.from_pydict(columns, schema=SCHEMA), _own_keys(own))
+
+
+def shortened(text: str, most: int) -> str:
+    """`text` in at most `most` characters, on one line, cut at a space where there is one."""
+    text = " ".join(text.split())
+    if len(text) <= most:
+        return text
+    start = text[: most - 1]
+    words = start if text[most - 1] == " " else start.rpartition(" ")[0]
+    # Where the only space is far ahead, a word is cut rather than most of the text.
+    return f"{(words if len(words) > most // 2 else start).rstrip()}…"
 
 
 def _split(parsed: ParsedDocument) -> list[Chunk]:
@@ -122,11 +146,17 @@ def readable(path: str) -> str:
 
 
 def breadcrumb(heading_path: Iterable[str], title: str) -> str | None:
-    """The headings that a chunk stands under, outermost first, without a first one that only repeats the title."""
-    names = [name for name in (" ".join(_clean(heading).split()) for heading in heading_path) if name]
-    if names and names[0].casefold() == " ".join(title.split()).casefold():
-        del names[0]
-    return BREADCRUMB_SEPARATOR.join(names) or None
+    """The headings that a chunk stands under, outermost first, without a first one that only repeats the title.
+
+    Long ones are shortened, and where there are too many the innermost are kept: they say most of the chunk.
+    """
+    headings = [_clean(heading) for heading in heading_path]
+    if headings and shortened(headings[0], MAX_TITLE_CHARS).casefold() == " ".join(title.split()).casefold():
+        del headings[0]
+    names = [name for heading in headings if (name := shortened(heading, _MAX_CRUMB_CHARS))]
+    while len(crumb := BREADCRUMB_SEPARATOR.join(names)) > MAX_BREADCRUMB_CHARS:
+        names = ["…", *names[2 if names[0] == "…" else 1 :]]
+    return crumb or None
 
 
 def _taken(own: dict[str, Scalar], key: str) -> str | None:

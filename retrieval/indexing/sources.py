@@ -20,13 +20,26 @@ MAX_FILE_BYTES: Final = 50_000_000
 
 
 @dataclass(frozen=True, slots=True)
+class Stamp:
+    """By what a file is taken for the one it was: the system's own time and number, too, which nobody sets back."""
+
+    size: int
+    mtime_ns: int
+    ctime_ns: int | None
+    inode: int | None
+
+    @classmethod
+    def of(cls, found: os.stat_result) -> Stamp:
+        return cls(found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
+
+
+@dataclass(frozen=True, slots=True)
 class SourceFile:
     """A document that was found: `path` is relative to the source, POSIX and NFC; `location` is where to open it."""
 
     path: str
     location: Path
-    size: int
-    mtime_ns: int
+    stamp: Stamp
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +60,11 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """A file's bytes, with the size and the time that it had just before it was read."""
+    """A file's bytes, with the stamp that it had just before it was read."""
 
     data: bytes
     sha256: str
-    size: int
-    mtime_ns: int
+    stamp: Stamp
 
 
 class Unavailable(Exception):
@@ -70,8 +82,9 @@ def find(
     """The documents under `source` whose suffix is one of `suffixes` (lower case, with the dot).
 
     `include` and `exclude` are gitignore patterns against the relative path. Names that start with a dot are passed
-    over, and so is what belongs to `database`. A symbolic link is followed where it stays within `source`; every real
-    file comes once, under its own name where it has one within reach. Raises `INVALID_ARGUMENT` for a bad pattern.
+    over, and so is what belongs to `database`. A symbolic link is followed where it stays within `source`, by its own
+    name: a mounted Kubernetes ConfigMap links into a folder with a dot. Every real file comes once, under its own name
+    where it has one within reach. Raises `INVALID_ARGUMENT` for a bad pattern.
     """
     exclude = tuple(exclude)
     excluded = _matcher(exclude, empty=False)
@@ -105,7 +118,7 @@ def read(file: SourceFile) -> Content:
         raise Unavailable(_reason(error)) from None
     if len(data) > MAX_FILE_BYTES:
         raise Unavailable(_TOO_LARGE)
-    return Content(data, hashlib.sha256(data).hexdigest(), found.st_size, found.st_mtime_ns)
+    return Content(data, hashlib.sha256(data).hexdigest(), Stamp.of(found))
 
 
 _TOO_LARGE = f"larger than {MAX_FILE_BYTES // 1_000_000} MB"
@@ -177,16 +190,21 @@ class _Walk:
             target = os.path.realpath(location, strict=True)
             is_folder = stat.S_ISDIR(Path(target).stat().st_mode)
         except OSError:
-            self.skip(path, "broken symbolic link")
+            self.skip_link(path, "broken symbolic link")
             return
         if not _within(target, self.root):
-            self.skip(path, "symbolic link that leaves the source")
+            self.skip_link(path, "symbolic link that leaves the source")
         elif self.is_ours(target):
             return
         elif not is_folder:
             self.file(path, target)
         elif target not in self.entered and not self.pruned(f"{path}/"):
             self.folder(target, f"{path}/")
+
+    def skip_link(self, path: str, reason: str) -> None:
+        """Of a link only its name is known: it is told where a document of that name would have been read."""
+        if self.included(path) and not self.excluded(path):
+            self.skip(path, reason)
 
     def file(self, path: str, location: str) -> None:
         if location in self.taken or self.excluded(path) or not self.included(path):
@@ -207,7 +225,7 @@ class _Walk:
             self.skip(path, "another file has the same name in composed Unicode")
         else:
             self.taken.add(location)
-            self.files[path] = SourceFile(path, Path(location), found.st_size, found.st_mtime_ns)
+            self.files[path] = SourceFile(path, Path(location), Stamp.of(found))
 
 
 def _matcher(patterns: Iterable[str], *, empty: bool) -> Callable[[str], bool]:

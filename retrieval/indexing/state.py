@@ -8,6 +8,8 @@ from typing import Final
 
 from pydantic import TypeAdapter
 
+from retrieval.indexing.sources import Stamp
+
 STATE_FORMAT: Final = 1
 """Grows when a state of the last format could no longer be understood."""
 
@@ -18,7 +20,10 @@ system ticks every two seconds, and a file written within the tick in which it w
 
 @dataclass(frozen=True, slots=True)
 class FileRecord:
-    """One file as it was read: `reason` says why it gave no rows; `metadata` is its further columns, as JSON text."""
+    """One file as it was read: `reason` says why it gave no rows; `metadata` is its further columns, as JSON text.
+
+    Without `ctime_ns` and `inode`, which an older record lacks, it is read again.
+    """
 
     size: int
     mtime_ns: int
@@ -26,6 +31,8 @@ class FileRecord:
     chunks: int
     reason: str | None = None
     metadata: str = "{}"
+    ctime_ns: int | None = None
+    inode: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +48,12 @@ class ScopeState:
     """When the run began to read, in nanoseconds since the epoch."""
     files: dict[str, FileRecord] = field(default_factory=dict[str, FileRecord])
 
-    def unchanged(self, path: str, size: int, mtime_ns: int) -> FileRecord | None:
-        """The record of a file that need not be opened: same size and time, and not written while it was read."""
+    def unchanged(self, path: str, stamp: Stamp) -> FileRecord | None:
+        """The record of a file that need not be opened: the same stamp, and not written while it was read."""
         record = self.files.get(path)
-        if record is None or (record.size, record.mtime_ns) != (size, mtime_ns):
+        if record is None or Stamp(record.size, record.mtime_ns, record.ctime_ns, record.inode) != stamp:
             return None
-        return record if mtime_ns < self.read_at_ns - RACY_NS else None
+        return record if stamp.mtime_ns < self.read_at_ns - RACY_NS else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,12 +16,14 @@ _EXPANDED_HITS: Final = 3
 _EXPANSION_SHARE: Final = 0.5
 
 _MAX_QUESTION: Final = 200
+# Room for a passage's title, breadcrumb and source, and for the block's own first and last lines.
+_PASSAGE_HEADER: Final = 800
 _OVERVIEW_HEADINGS: Final = 6
 _OVERVIEW_DETAIL_SHARE: Final = 0.75
 _FIRST_PAGES: Final = ("readme", "index", "overview", "introduction", "getting-started", "getting_started")
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Passage:
     """Touching chunks of one section, in document order."""
 
@@ -30,15 +32,13 @@ class _Passage:
     def touches(self, row: Row) -> bool:
         first, last = self.rows[0], self.rows[-1]
         return (
-            row.ordinal is not None
+            row.document is not None
+            and row.ordinal is not None
             and first.ordinal is not None
             and last.ordinal is not None
             and (row.document, row.heading) == (first.document, first.heading)
             and first.ordinal - 1 <= row.ordinal <= last.ordinal + 1
         )
-
-    def add(self, row: Row) -> None:
-        self.rows = sorted([*self.rows, row], key=lambda one: one.ordinal or 0)
 
     def render(self, number: int) -> str:
         first = self.rows[0]
@@ -46,6 +46,8 @@ class _Passage:
         lines = [f"## {number}. {first.title or first.path or first.id}"]
         if first.heading:
             lines.append(first.heading)
+        if lifecycle := _lifecycle(first):
+            lines.append(lifecycle)
         ids = ", ".join(row.id for row in self.rows)
         lines.append(f"Source: {place} ({ids})" if place else f"Source: {ids}")
         return "\n".join(lines) + "\n\n" + "\n\n".join(row.text.strip() for row in self.rows)
@@ -68,33 +70,35 @@ def block(
     The block is never longer than the request's budget: what does not fit is counted, not cut.
     """
     question = _one_line(request.question)
-    neighbours = {(row.document, row.heading, row.ordinal): row for row in near}
+    neighbours = {_place_of(row): row for row in near}
     passages: list[_Passage] = []
     left_out: list[Row] = []
 
     def render() -> str:
-        return _assemble(request, question, table, passages, len(left_out), notes)
+        return _assemble(request, question, table, passages, left_out, notes)
 
     def fits(share: float = 1.0) -> bool:
         return len(render()) <= request.budget * share
 
+    def placed() -> set[object]:
+        return {_place_of(row) for passage in passages for row in passage.rows}
+
     for rank, hit in enumerate(hits):
-        if any(hit.id == row.id for passage in passages for row in passage.rows):
+        if _place_of(hit) in placed():
             continue
         if not _place(hit, passages, fits):
             left_out.append(hit)
             continue
-        if rank < _EXPANDED_HITS and hit.ordinal is not None:
+        if rank < _EXPANDED_HITS and hit.document is not None and hit.ordinal is not None:
             for ordinal in (hit.ordinal + 1, hit.ordinal - 1):
-                neighbour = neighbours.get((hit.document, hit.heading, ordinal))
-                if neighbour and not any(neighbour.id == row.id for passage in passages for row in passage.rows):
+                neighbour = neighbours.get((hit.document, ordinal))
+                if neighbour and neighbour.heading == hit.heading and _place_of(neighbour) not in placed():
                     _place(neighbour, passages, lambda: fits(_EXPANSION_SHARE))
     # A neighbour may have brought in what had not fitted before it, and the closing line grows with its numbers.
-    placed = {row.id for passage in passages for row in passage.rows}
-    left_out = [row for row in left_out if row.id not in placed]
+    left_out = [row for row in left_out if _place_of(row) not in placed()]
+    matching = {_place_of(hit) for hit in hits}
     while passages and not fits():
-        dropped = passages.pop()
-        left_out += [row for row in dropped.rows if any(row.id == hit.id for hit in hits)]
+        left_out += [row for row in passages.pop().rows if _place_of(row) in matching]
     return ContextReply(
         mode="query",
         search_type="text",
@@ -191,20 +195,24 @@ def _documents(pages: Iterable[Mapping[str, object]]) -> list[_Document]:
     return list(found.values())
 
 
+def _place_of(row: Row) -> object:
+    """What tells one chunk from another: its place in its document, else only itself, for ids may repeat."""
+    return id(row) if row.document is None or row.ordinal is None else (row.document, row.ordinal)
+
+
 def _place(row: Row, passages: list[_Passage], fits: Callable[[], bool]) -> bool:
-    """Adds `row` to the passage it touches, or as one of its own; takes it back where the block no longer fits."""
-    touched = next((passage for passage in passages if passage.touches(row)), None)
-    if touched is None:
+    """Adds `row` to the passages it touches, as one, or as one of its own; takes it back where the block overflows."""
+    before = [_Passage(passage.rows) for passage in passages]
+    touched = [passage for passage in passages if passage.touches(row)]
+    if touched:
+        rows = [row, *(one for passage in touched for one in passage.rows)]
+        touched[0].rows = sorted(rows, key=lambda one: one.ordinal or 0)
+        passages[:] = [passage for passage in passages if passage not in touched[1:]]
+    else:
         passages.append(_Passage([row]))
-        if fits():
-            return True
-        passages.pop()
-        return False
-    before = touched.rows
-    touched.add(row)
     if fits():
         return True
-    touched.rows = before
+    passages[:] = before
     return False
 
 
@@ -213,7 +221,7 @@ def _assemble(
     question: str,
     table: str,
     passages: Sequence[_Passage],
-    left_out: int,
+    left_out: Sequence[Row],
     notes: Sequence[str],
 ) -> str:
     chunks = sum(len(passage.rows) for passage in passages)
@@ -224,14 +232,26 @@ def _assemble(
     ]
     sections = ["\n".join(lines), *(passage.render(number) for number, passage in enumerate(passages, start=1))]
     if left_out:
-        larger = min(request.budget * 2, MAX_BUDGET)
+        needed = len(left_out[0].text) + _PASSAGE_HEADER
+        larger = min(max(request.budget * 2, needed), MAX_BUDGET)
         sections.append(
-            f"Left out: {_count(left_out, 'more matching chunk')} did not fit {request.budget:,} characters. "
-            f"Ask again with contextBudget {larger}, or list them with lancedb_search."
+            f"Left out: {len(left_out)} of the {len(left_out) + chunks} best matching chunks did not fit "
+            f"{request.budget:,} characters. Ask again with contextBudget {larger}, or list them with lancedb_search."
         )
     elif not passages:
         sections.append("Nothing in the table matches any word of the question.")
     return "\n\n".join(sections)
+
+
+def _lifecycle(row: Row) -> str | None:
+    """What the document says of its own standing: an agent must not cite a superseded page as the rule."""
+    status, successor, date = (row.metadata.get(name) for name in ("status", "superseded_by", "date"))
+    told = [str(status)] if status else []
+    if successor:
+        told.append(f"superseded by {successor}")
+    if not told:
+        return None
+    return "Status: " + ", ".join([*told, str(date)] if date else told)
 
 
 def _source(passage: _Passage) -> Source:

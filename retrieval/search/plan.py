@@ -30,6 +30,8 @@ class Searchable:
     title: str | None = None
     heading: str | None = None
     identifiers: str | None = None
+    folded: bool = False
+    """Whether the text column holds folded text, so that the question is folded for it."""
     phrases: bool = True
     """Whether the text column can be searched for phrases."""
 
@@ -69,7 +71,8 @@ def plan_text(question: str, columns: Searchable) -> TextPlan | None:
         return None
     # The commonest words have the longest posting lists and, all of a question's together, outweigh its subject.
     telling = lexicon.telling(terms)
-    parts: list[Match | Phrase] = [Match(columns.text, telling)]
+    fold = lexicon.fold if columns.folded else str
+    parts: list[Match | Phrase] = [Match(columns.text, fold(telling))]
     if identifiers and columns.identifiers:
         parts.append(Match(columns.identifiers, identifiers, IDENTIFIER_BOOST))
     if columns.title:
@@ -78,7 +81,7 @@ def plan_text(question: str, columns: Searchable) -> TextPlan | None:
         parts.append(Match(columns.heading, telling, HEADING_BOOST))
     if columns.phrases:
         parts += [
-            Phrase(columns.text, lexicon.first_terms(phrase, _MAX_PHRASE_WORDS)[0])
+            Phrase(columns.text, fold(lexicon.first_terms(phrase, _MAX_PHRASE_WORDS)[0]))
             for phrase in lexicon.phrases(terms)[:_MAX_PHRASES]
         ]
     return TextPlan(tuple(parts), cut)

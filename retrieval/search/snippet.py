@@ -11,11 +11,17 @@ from retrieval.search import text as lexicon
 SNIPPET_CHARS: Final = 280
 
 _WORD: Final = re.compile(r"\w+")
+# Adornment to a reader: underlines and table rules, and the headings that a hit names beside its snippet.
+_RULES: Final = re.compile(r"^[ \t]*[|:=~^+-][|:=~^+\- \t]*$", re.MULTILINE)
+_OPENING_HEADINGS: Final = re.compile(r"\A(?:\s*#{1,6} [^\n]*(?:\n|\Z))+")
 _ELLIPSIS: Final = "…"
 _ENDINGS: Final = tuple("ations ation ating ates ated ate ings ing ies ied ers er es ed ly s e y".split())
 _SHORTEST_STEM: Final = 3
 # Choosing a window is quadratic in the matches; a chunk of ours has far fewer, a table of others may hold whole books.
 _MAX_SPANS: Final = 200
+_MAX_SCANNED: Final = 100_000
+# A word at the edge of the window that is longer than the rest of it is cut: a whole snippet of one word helps nobody.
+_LEAST_KEPT: Final = 40
 
 
 def matched_spans(text: str, question: str) -> list[tuple[int, int]]:
@@ -29,7 +35,8 @@ def snippet(text: str, question: str, limit: int = SNIPPET_CHARS) -> str:
 
     Words stay whole; an ellipsis marks each end that was cut. Without a match it is the beginning.
     """
-    text = " ".join(text.split())
+    text = text[:_MAX_SCANNED]
+    text = " ".join(_OPENING_HEADINGS.sub("", _RULES.sub("", text)).split()) or " ".join(text.split())
     if len(text) <= limit:
         return text
     room = limit - 2 * len(_ELLIPSIS)
@@ -56,14 +63,14 @@ def _to_word_start(text: str, start: int, end: int) -> int:
     if start == 0 or text[start - 1].isspace():
         return start
     space = text.find(" ", start, end)
-    return space + 1 if 0 <= space < start + (end - start) // 2 else start
+    return space + 1 if 0 <= space < end - _LEAST_KEPT else start
 
 
 def _to_word_end(text: str, start: int, end: int) -> int:
     if end == len(text) or text[end].isspace():
         return end
     space = text.rfind(" ", start, end)
-    return space if space > start + (end - start) // 2 else end
+    return space if space > start + _LEAST_KEPT else end
 
 
 def _stems(question: str) -> frozenset[str]:
@@ -76,7 +83,9 @@ def _candidates(wanted: frozenset[str]) -> re.Pattern[str]:
     if not all(stem.isascii() for stem in wanted):
         return _WORD
     stems = "|".join(re.escape(stem) for stem in sorted(wanted))
-    return re.compile(rf"\b(?:{stems})\w*|\w*_\w*", re.IGNORECASE)
+    # Possessive, and at the beginning of a word only: a word of a megabyte is read once. Identifiers are looked at for
+    # their parts, and words with a letter beyond ASCII because accents do not count.
+    return re.compile(rf"\b(?:{stems})\w*+|\b[^\W_]*+_\w*+|\b[A-Za-z0-9]*+[^\W\x00-\x7f]\w*+", re.IGNORECASE)
 
 
 def _matches(word: str, wanted: frozenset[str]) -> bool:
@@ -86,12 +95,12 @@ def _matches(word: str, wanted: frozenset[str]) -> bool:
     # Identifiers are one word to a reader and several to the index; unspaced scripts have no words at all.
     if "_" in word:
         return any(_stem(part) in wanted for part in word.split("_"))
-    return any(not term.isascii() and (term in word or word in term) for term in wanted)
+    return any(lexicon.is_unspaced(term) and (term in word or word in term) for term in wanted)
 
 
 def _stem(word: str) -> str:
     """`word` without its commonest English ending: enough to point at it, the index has a better one to find it."""
-    word = word.casefold()
+    word = lexicon.fold(word).casefold()
     for ending in _ENDINGS:
         if word.endswith(ending) and len(word) - len(ending) >= _SHORTEST_STEM:
             return word.removesuffix(ending)

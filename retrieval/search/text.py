@@ -36,9 +36,68 @@ _DOTTED: Final = re.compile(r"[^.+]+")
 _MAX_IDENTIFIER: Final = 200
 
 
+# Combining marks are neither letters nor digits, so no long word is looked at twice.
+_MANY_MARKS: Final = re.compile(r"[^\w\s\x00-\u02ff]{31,}")
+_MOST_MARKS: Final = 30
+_GRAPHEME_JOINER: Final = "\N{COMBINING GRAPHEME JOINER}"
+
+# Scripts whose marks a writer may leave out; those of Devanagari, Thai or kana are vowels and consonants.
+_LATIN: Final = "A-Za-z\u00aa\u00ba\u00c0-\u02af\u1d00-\u1dbf\u1e00-\u1eff\u2c60-\u2c7f\ua722-\ua7ff\uab30-\uab6f"
+_GREEK: Final = "\u0370-\u03ff\u1f00-\u1fff"
+_CYRILLIC: Final = "\u0400-\u052f\u1c80-\u1c8f\ua640-\ua66e\ua680-\ua69d"
+_HEBREW: Final = "\u05d0-\u05f4"
+_ARABIC: Final = "\u0620-\u064a\u066e-\u06d3\u06d5\u06ee-\u06ff\u0750-\u077f\u0870-\u0887\u08a0-\u08c9"
+_MARKS: Final = (
+    "\u0300-\u036f\u0483-\u0487\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u064b-\u065f\u0670"
+    "\u06d6-\u06dc\u06df-\u06e4\u06e7\u06e8\u06ea-\u06ed\u08ca-\u08e1\u08e3-\u08ff\u1ab0-\u1ace\u1dc0-\u1dff\u20d0-\u20f0\ufe20-\ufe2f"
+)
+_ACCENTS: Final = re.compile(f"(?<=[{_LATIN}{_GREEK}{_CYRILLIC}{_HEBREW}{_ARABIC}])[{_MARKS}]+")
+# Ligatures, the shapes of Arabic letters, and letters as wide as a Chinese one or half as wide.
+_SHAPES: Final = re.compile(
+    "[\ufb00-\ufb17\ufb1d-\ufdff\ufe70-\ufefc\uff10-\uff19\uff21-\uff3a\uff41-\uff5a\uff66-\uffdc]+"
+)
+# Letters that no decomposition makes plain, a hyphen that shows only where a line ends, a dash that stretches Arabic.
+_PLAIN: Final = str.maketrans(
+    {
+        letter[0]: letter[1:]
+        for letter in "ßss ẞSS æae ÆAE œoe ŒOE øo ØO łl ŁL đd ĐD ðd ÐD þth ÞTH ħh ĦH ıi ςσ \u00ad \u0640".split(" ")
+    }
+)
+
+
 def nfc(text: str) -> str:
     """`text` in Unicode's composed form: the index's tokenizer splits decomposed letters."""
-    return unicodedata.normalize("NFC", text)
+    return text if text.isascii() else unicodedata.normalize("NFC", _stream_safe(text))
+
+
+def fold(text: str) -> str:
+    """`text` as it is searched: without accents and the like, letters in their plain shape, case as it was.
+
+    The index strips accents only after it has stemmed, so that `resume` would not find `résumé`: what is searched,
+    and what is asked of it, is folded before. Marks go from Latin, Greek, Cyrillic, Hebrew and Arabic letters only.
+    """
+    if text.isascii():
+        return text
+    shaped = _SHAPES.sub(lambda match: unicodedata.normalize("NFKC", match[0]), _stream_safe(text))
+    bare = _ACCENTS.sub("", unicodedata.normalize("NFD", shaped))
+    return unicodedata.normalize("NFC", bare.translate(_PLAIN))
+
+
+def _stream_safe(text: str) -> str:
+    """The Stream-Safe Text Format of Unicode (UAX #15): sorting a run of marks takes the square of its length."""
+    return _MANY_MARKS.sub(_parted, text)
+
+
+def _parted(match: re.Match[str]) -> str:
+    parts: list[str] = []
+    marks = 0
+    for char in match[0]:
+        marks = marks + 1 if unicodedata.combining(char) else 0
+        if marks > _MOST_MARKS:
+            parts.append(_GRAPHEME_JOINER)
+            marks = 1
+        parts.append(char)
+    return "".join(parts)
 
 
 def words(text: str) -> list[str]:
@@ -66,6 +125,11 @@ def phrases(query: str) -> list[str]:
     spaced = [text.strip() for text in quoted if len(_WORD.findall(text)) > 1 or _CJK_RUN.search(text)]
     runs = [match.group() for match in _CJK_RUN.finditer(_QUOTED.sub(" ", query))]
     return list(dict.fromkeys(spaced + runs))
+
+
+def is_unspaced(term: str) -> bool:
+    """Whether `term` is a run of a script that writes no spaces between words."""
+    return _CJK_RUN.fullmatch(term) is not None
 
 
 def identifiers(text: str) -> list[str]:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import shutil
 import signal
+import socket
 import subprocess
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx2
 import pytest
@@ -165,6 +168,62 @@ def test_stdio_speaks_protocol_only_and_ends_when_its_input_closes(handbook: Pat
     assert ended.returncode == 0
     assert len(lines) == 1
     assert '"serverInfo"' in lines[0]
+
+
+def test_a_line_that_is_no_message_is_answered_and_the_next_one_too(handbook: Path) -> None:
+    ping = '{"jsonrpc":"2.0","id":1,"method":"ping"}'
+    lines = ["garbage", '{"jsonrpc":"2.0","id":5,"method":"ping","params":{"a":"\\ud800"}}', "[" * 5000, ping]
+    ended = subprocess.run(
+        [*BEDIVERE, "serve"],
+        env=clean_environment(LANCEDB_PATH=str(handbook)),
+        input="\n".join(lines) + "\n",
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    answers = [json.loads(line) for line in ended.stdout.splitlines()]
+    assert [answer["id"] for answer in answers] == [None, None, None, 1]
+    assert [answer.get("error", {}).get("data", {}).get("code") for answer in answers[:3]] == ["BODY_NOT_JSON"] * 3
+    assert "garbage" not in ended.stderr
+
+
+def test_ctrl_c_ends_a_server_over_stdio_though_its_input_stays_open(handbook: Path) -> None:
+    with subprocess.Popen(
+        [*BEDIVERE, "serve"],
+        env=clean_environment(LANCEDB_PATH=str(handbook)),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as server:
+        assert server.stdin is not None
+        assert server.stdout is not None
+        server.stdin.write('{"jsonrpc":"2.0","id":1,"method":"ping"}\n')
+        server.stdin.flush()
+        assert '"id":1' in server.stdout.readline()
+        server.send_signal(signal.SIGINT)
+        assert server.wait(timeout=20) == 0
+
+
+@pytest.mark.parametrize(
+    ("head", "status", "code"),
+    [
+        ("POST /mcp HTTP/1.1\r\nContent-Length: 0", 403, "HOST_REFUSED"),
+        ("POST /mcp HTTP/1.1\r\nHost: localhost\r\nHost: localhost", 403, "HOST_REFUSED"),
+        ("POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1", 400, "BODY_NOT_JSON"),
+        ("NONSENSE", 400, "BODY_NOT_JSON"),
+    ],
+)
+def test_what_the_http_parser_refuses_is_answered_in_the_same_shape(
+    http_server: str, head: str, status: int, code: str
+) -> None:
+    url = urlsplit(http_server)
+    with socket.create_connection((url.hostname or "", url.port or 0), timeout=20) as connection:
+        connection.sendall(f"{head}\r\n\r\n".encode())
+        answer = b"".join(iter(lambda: connection.recv(65536), b"")).decode()
+    assert answer.startswith(f"HTTP/1.1 {status} ")
+    assert "content-type: application/json" in answer
+    assert json.loads(answer.partition("\r\n\r\n")[2])["error"]["data"] == {"code": code}
 
 
 def test_ctrl_c_ends_an_http_server_quietly(handbook: Path) -> None:

@@ -28,7 +28,9 @@ def test_ten_is_ten_however_it_is_written(limit: object) -> None:
     assert cast("SearchArguments", parse("lancedb_search", {"query": "x", "limit": limit})).limit == 10
 
 
-@pytest.mark.parametrize("limit", [0, -1, 201, 1.5, "ten", True, [10], {"a": 1}, 10**30, float("nan")])
+@pytest.mark.parametrize(
+    "limit", [0, -1, 201, 1.5, "ten", "1_0", "١٠", "1e1", True, [10], {"a": 1}, 10**30, float("nan")]
+)
 def test_any_other_limit_is_refused_with_the_range(limit: object) -> None:
     expected = "Argument 'limit' must be a whole number from 1 to 200."
     assert refusal("lancedb_search", {"query": "x", "limit": limit}) == expected
@@ -74,6 +76,11 @@ def test_an_unknown_argument_is_refused_with_the_nearest_right_name(tool: str, u
 
 def test_a_tool_without_arguments_takes_none() -> None:
     assert refusal("lancedb_version", {"verbose": True}).endswith("lancedb_version takes no arguments.")
+
+
+@pytest.mark.parametrize("wrong", ["q", "question", "Query", "search"])
+def test_a_wrong_name_for_the_query_is_told_rather_than_that_the_query_is_missing(wrong: str) -> None:
+    assert "did you mean 'query'?" in refusal("lancedb_search", {wrong: "x"})
 
 
 def test_a_missing_query_is_named() -> None:

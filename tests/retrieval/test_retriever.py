@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 import unicodedata
 from datetime import UTC, datetime
@@ -14,6 +15,8 @@ import pyarrow as pa
 import pytest
 
 from retrieval.errors import BedivereError, ErrorCode
+from retrieval.indexing.build import build_table
+from retrieval.indexing.job import Options
 from retrieval.retriever import MAX_REPLY_CHARS, Retriever
 from retrieval.search.plan import MAX_QUERY_CHARS
 from retrieval.settings import load_settings
@@ -123,6 +126,17 @@ def test_a_query_of_many_words_is_searched_in_part_and_says_so(handbook: Path) -
     assert "Only the first 64 words" in search(handbook, "key " * 100).notes[0]
 
 
+@pytest.mark.parametrize(
+    ("word", "query"),
+    [("résumé", "resume"), ("resume", "résumé"), ("fiancé", "fiance"), ("Größe", "grosse"), ("İstanbul", "istanbul")],
+)
+def test_accents_do_not_count_in_a_table_of_ours(tmp_path: Path, word: str, query: str) -> None:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "a.md").write_text(f"A {word} here.\n")
+    build_table(Options(source=tmp_path / "docs", database=tmp_path / "db"))
+    assert len(search(tmp_path / "db", query).hits) == 1
+
+
 class TestTablesThatOthersWrote:
     def test_only_text(self, make_table: TableMaker) -> None:
         reply = search(make_table({"text": ["a red boat", "a blue car"]}, fts=["text"]), "boat")
@@ -182,6 +196,45 @@ class TestTablesThatOthersWrote:
             search(database, "a")
         assert raised.value.code is ErrorCode.TOO_MANY_COLUMNS
         assert status(database).tables[0].problem == str(raised.value)
+
+    def test_times_that_python_does_not_have_come_back_as_text(self, make_table: TableMaker) -> None:
+        rows: dict[str, object] = {
+            "text": ["a red boat"],
+            "nano": pa.array([1_000_000_007], pa.timestamp("ns")),
+            "zone": pa.array([1], pa.timestamp("us", "Mars/Base")),
+            "clock": pa.array([7], pa.time64("ns")),
+            "far": pa.array([10**11], pa.timestamp("s")),
+        }
+        metadata = search(make_table(rows), "boat").hits[0].metadata
+        assert metadata["nano"] == "1970-01-01 00:00:01.000000007"
+        assert metadata["zone"] == "1970-01-01 00:00:00.000001"
+        assert metadata["clock"] == "00:00:00.000000007"
+        assert "far" in metadata
+
+    def test_dictionary_encoded_text_is_as_good_as_plain(self, make_table: TableMaker) -> None:
+        rows: dict[str, object] = {
+            "text": ["a red boat"],
+            "path": pa.array(["a.md"]).dictionary_encode(),
+            "status": pa.array(["final"]).dictionary_encode(),
+        }
+        hit = search(make_table(rows), "boat").hits[0]
+        assert (hit.path, hit.metadata) == ("a.md", {"status": "final"})
+
+    def test_dictionary_encoded_text_cannot_be_searched_and_says_so(self, make_table: TableMaker) -> None:
+        with pytest.raises(BedivereError, match="dictionary-encoded") as raised:
+            search(make_table({"text": pa.array(["a boat"]).dictionary_encode()}), "boat")
+        assert raised.value.code is ErrorCode.COLUMN_NOT_FOUND
+
+    def test_columns_named_as_lancedb_names_its_own_figures(self, make_table: TableMaker) -> None:
+        assert search(make_table({"text": ["boat"], "_distance": [1], "ba`ck": [1]}), "boat").hits[0].metadata == {}
+        with pytest.raises(BedivereError, match="'_score'"):
+            search(make_table({"text": ["boat"], "_score": [1]}), "boat")
+
+    def test_long_titles_and_many_columns_are_cut(self, make_table: TableMaker) -> None:
+        rows = {"text": ["boat"], "title": ["x" * 100_000], **{f"m{n}": ["y" * 300] for n in range(500)}}
+        reply = search(make_table(rows), "boat")
+        assert len(reply.hits) == 1
+        assert len(reply.model_dump_json()) < MAX_REPLY_CHARS
 
     def test_long_metadata_is_cut(self, make_table: TableMaker) -> None:
         hit = search(make_table({"text": ["boat"], "summary": ["x" * 5000]}), "boat").hits[0]
@@ -280,7 +333,7 @@ class TestWhatIsMissing:
 class TestContext:
     def test_a_section_a_passage_with_title_breadcrumb_and_source(self, handbook: Path) -> None:
         reply = context(handbook, "how often is the signing key rotated", budget=700)
-        assert "## 1. Keys\nRotation\nSource: keys.md (keys.md#0" in reply.context
+        assert "## 1. Keys\nRotation\nStatus: final\nSource: keys.md (keys.md#0" in reply.context
         assert "ninety days" in reply.context
         assert reply.sources[0].path == "keys.md"
         assert reply.context.startswith("# Context for: how often is the signing key rotated\nMode: query.")
@@ -305,8 +358,27 @@ class TestContext:
     def test_what_was_left_out_is_counted_with_the_way_to_it(self, handbook: Path) -> None:
         reply = context(handbook, "turbines number story", budget=2500)
         assert reply.left_out > 0
-        assert f"Left out: {reply.left_out} more matching chunks" in reply.context
+        assert f"Left out: {reply.left_out} of the " in reply.context
         assert "contextBudget 5000" in reply.context
+
+    def test_a_budget_below_the_best_chunk_is_answered_with_one_that_holds_it(self, make_table: TableMaker) -> None:
+        database = make_table({"text": ["boat " * 400]})
+        small = context(database, "boat", budget=500)
+        assert small.sources == []
+        needed = int(small.context.rpartition("contextBudget ")[2].partition(",")[0])
+        assert len(context(database, "boat", budget=needed).sources) == 1
+
+    def test_a_passage_says_what_its_document_says_of_its_own_standing(self, make_table: TableMaker) -> None:
+        rows: dict[str, object] = {
+            "path": ["old.md", "new.md"],
+            "text": ["the old boat", "the new boat"],
+            "status": ["Superseded", None],
+            "superseded_by": ["new.md", None],
+            "date": ["2020-01-02", "2026-01-02"],
+        }
+        block = context(make_table(rows), "boat").context
+        assert "\nStatus: Superseded, superseded by new.md, 2020-01-02\nSource: old.md" in block
+        assert block.count("Status: ") == 1
 
     def test_with_room_enough_nothing_is_left_out(self, handbook: Path) -> None:
         reply = context(handbook, "turbines number story", budget=100_000, limit=200)
@@ -342,6 +414,36 @@ class TestContext:
         reply = context(make_table({"text": ["boat"]}), "", warm_start=True)
         assert "Tables: documents (1 chunk)" in reply.context
 
+    def test_chunks_whose_ids_repeat_are_all_told(self, make_table: TableMaker) -> None:
+        rows = {"id": ["doc"] * 6, "text": [f"boat number {n}" for n in range(6)]}
+        reply = context(make_table(rows), "boat")
+        assert [reply.context.count(f"boat number {n}") for n in range(6)] == [1] * 6
+
+    @pytest.mark.parametrize("extra", [{}, {"path": [None] * 3}, {"url": ["u1", "u2", "u3"]}])
+    def test_chunks_that_name_no_document_are_never_joined(
+        self, make_table: TableMaker, extra: dict[str, object]
+    ) -> None:
+        rows = {"text": ["boat a", "boat b", "boat c"], "title": ["A", "B", "C"], "chunk": [0, 1, 2], **extra}
+        columns: dict[str, object] = {
+            name: pa.array(values, pa.string() if name == "path" else None) for name, values in rows.items()
+        }
+        assert len(context(make_table(columns), "boat").sources) == 3
+
+    def test_two_sets_of_documents_under_one_path_are_never_spliced(self, tmp_path: Path) -> None:
+        for name, front in (("v1", "---\nversion: 2.1\n---\n"), ("v2", "")):
+            (tmp_path / name).mkdir()
+            text = "\n\n".join(f"Boat {name} paragraph {n}. " + "More words of it. " * 60 for n in range(4))
+            (tmp_path / name / "g.md").write_text(f"{front}# Guide\n\n{text}\n")
+        build_table(Options(source=tmp_path / "v1", database=tmp_path / "db"))
+        build_table(Options(source=tmp_path / "v2", database=tmp_path / "db", doc_version="2.1"))
+        for source in context(tmp_path / "db", "boat", budget=50_000).sources:
+            assert len({chunk.startswith("@2.1:") for chunk in source.ids}) == 1
+
+    def test_a_chunk_between_two_passages_makes_one_of_them(self, make_table: TableMaker) -> None:
+        texts = ["boat boat boat", "a boat", "boat boat boat"]
+        rows: dict[str, object] = {"path": ["a"] * 3, "chunk": [0, 1, 2], "text": texts}
+        assert [source.ids for source in context(make_table(rows), "boat").sources] == [["row:0", "row:1", "row:2"]]
+
     def test_passages_of_a_table_without_ordinals_stand_alone(self, make_table: TableMaker) -> None:
         rows: dict[str, object] = {"path": ["a", "a"], "text": ["a red boat", "a blue boat"]}
         assert [source.ids for source in context(make_table(rows), "boat").sources] == [["row:0"], ["row:1"]]
@@ -361,6 +463,22 @@ class TestStatus:
         assert table.provenance is not None
         assert table.provenance.files == 4
         assert table.columns is None
+
+    def test_names_that_are_no_text_are_passed_over(self, make_table: TableMaker) -> None:
+        database = make_table({"text": ["boat"]})
+        (database / os.fsdecode(b"\xff.lance")).mkdir()
+        assert [table.name for table in status(database).tables] == ["documents"]
+
+    def test_the_reply_stays_readable_however_many_columns_and_tables_there_are(self, make_table: TableMaker) -> None:
+        wide = {"text": ["boat"], **{f"c{n}": [n] for n in range(250)}}
+        database, *_ = (make_table(wide, name=f"t{number}") for number in range(4))
+        tables = status(database, verbose=True).tables
+        assert [table.columns is None for table in tables] == [False, False, True, True]
+        assert "251 columns are left out" in tables[3].notes[-1]
+
+    @pytest.mark.parametrize("database", ["~nosuchuser/db", "a\0b", "/dev/null"])
+    def test_a_folder_that_cannot_be_one_is_not_found(self, database: str) -> None:
+        assert (status(database).problem or "").startswith("DATABASE_NOT_FOUND")
 
     def test_verbose_adds_the_columns(self, handbook: Path) -> None:
         columns = status(handbook, verbose=True).tables[0].columns or []

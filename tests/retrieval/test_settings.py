@@ -54,6 +54,28 @@ def test_a_blank_variable_is_unset_and_hides_nothing(monkeypatch: pytest.MonkeyP
     assert load_settings().table == "theirs"
 
 
+def test_the_fields_own_names_are_no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("table", "stray")
+    monkeypatch.setenv("database", "/stray")
+    settings = load_settings()
+    assert (settings.table, settings.database) == ("documents", None)
+
+
+def test_white_space_around_a_value_is_no_part_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BEDIVERE_LOG_QUERIES", " true ")
+    monkeypatch.setenv("LANCEDB_TABLE", "notes\n")
+    settings = load_settings()
+    assert (settings.log_queries, settings.table) == (True, "notes")
+
+
+@pytest.mark.parametrize("file", ["~nosuchuser/settings.toml", "a\0b"])
+def test_a_settings_file_that_cannot_be_one_is_told(file: str) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("os.environ", {"BEDIVERE_SETTINGS_FILE": file})
+        with pytest.raises(BedivereError, match="BEDIVERE_SETTINGS_FILE"):
+            load_settings()
+
+
 def test_the_environment_wins_over_the_file_and_the_caller_over_both(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -91,6 +113,7 @@ def test_nothing_in_the_working_folder_is_a_setting(monkeypatch: pytest.MonkeyPa
         ("BEDIVERE_MAX_BODY_BYTES", "1"),
         ("BEDIVERE_BASE_PATH", "/a/../b"),
         ("BEDIVERE_BASE_PATH", "/a b"),
+        ("BEDIVERE_BASE_PATH", "https://h/docs"),
         ("BEDIVERE_ENDPOINT", "/"),
         ("BEDIVERE_LOG_LEVEL", "loud"),
         ("BEDIVERE_LOG_QUERIES", "perhaps"),

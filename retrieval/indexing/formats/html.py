@@ -65,10 +65,10 @@ def _with_paths(pieces: list[Piece]) -> tuple[tuple[Block, ...], str | None]:
     anchor: str | None = None
     first_h1: str | None = None
     for piece in pieces:
+        name = piece.text.rstrip(_PERMALINK) or piece.text
+        if piece.level == 1 and first_h1 is None:
+            first_h1 = name
         if piece.kind == "heading":
-            name = piece.text.rstrip(_PERMALINK) or piece.text
-            if piece.level == 1 and first_h1 is None:
-                first_h1 = name
             while path and path[-1][0] >= piece.level:
                 path.pop()
             path.append((piece.level, name))

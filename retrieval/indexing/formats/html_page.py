@@ -9,15 +9,17 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from retrieval.indexing.document import BlockKind
+from retrieval.indexing.document import MAX_HEADING_CHARS, BlockKind
 
 _SKIPPED: Final = frozenset(
     {
         *("script", "style", "template", "noscript", "nav", "svg", "iframe", "object", "canvas", "audio", "video"),
-        *("button", "select", "datalist", "textarea"),
+        *("select", "datalist"),
     }
 )
 _HEADINGS: Final = {f"h{level}": level for level in range(1, 7)}
+_CONTROLS: Final = frozenset({"button", "textarea"})
+_COPY_BUTTON: Final = re.compile("copy|clipboard", re.IGNORECASE)
 _PREFORMATTED: Final = frozenset({"pre", "listing", "xmp"})
 _LISTS: Final = frozenset({"ul", "ol", "menu", "dir"})
 _BLOCKS: Final = frozenset(
@@ -89,6 +91,7 @@ class Piece:
     kind: BlockKind
     text: str
     level: int
+    """Of a heading, and of text that is too long for the heading it was marked as; 0 of all else."""
     anchor: str | None
     part: str | None
     """"main" or "article" where it stands in one."""
@@ -145,7 +148,12 @@ class Page:
         if tag == "meta" or tag == "link":
             self._told(tag, attributes)
             return
-        if tag in _SKIPPED or (attributes and self._is_left_out(attributes)) or self._is_site_footer(tag, attributes):
+        if (
+            tag in _SKIPPED
+            or (attributes and self._is_left_out(attributes))
+            or self._is_site_footer(tag, attributes)
+            or (tag == "button" and self._is_of_code(attributes))
+        ):
             self._skipped_from = len(self._open)
             if tag in _BLOCKS or tag == "nav":
                 self._boundary(tag)
@@ -156,6 +164,10 @@ class Page:
         elif tag == "br":
             self._text.append("\n")
         elif tag == "a":
+            self._links += 1
+        elif tag in _CONTROLS:
+            # It looks apart from the words around it, and among links it is one of them.
+            self._text.append(" ")
             self._links += 1
         if attributes:
             self._named(tag, attributes)
@@ -169,6 +181,9 @@ class Page:
         if tag == "title" and self._in_title:
             self._in_title, self._titled = False, True
         elif tag == "a":
+            self._links -= 1
+        elif tag in _CONTROLS:
+            self._text.append(" ")
             self._links -= 1
         elif tag in _BLOCKS or tag in _HEADINGS or tag in _PREFORMATTED:
             self._leave(tag)
@@ -214,6 +229,10 @@ class Page:
         if self._page_parts or tag not in ("footer", "div"):
             return False
         return tag == "footer" or "footer" in _names(attributes) or attributes.get("role") == "contentinfo"
+
+    def _is_of_code(self, attributes: dict[str, str]) -> bool:
+        """Whether a button copies the code beside it, and would stand between its lines."""
+        return bool(self._pre) or _COPY_BUTTON.search(attributes.get("class", "")) is not None
 
     def _told(self, tag: str, attributes: dict[str, str]) -> None:
         if tag == "meta":
@@ -283,6 +302,10 @@ class Page:
 
     def _boundary(self, tag: str, *, leaving: bool = False) -> None:
         """Where a block element starts or ends: a block of text ends, or at least its line."""
+        if self._heading and not leaving and not self._line_is_new and tag not in _HEADINGS:
+            # A heading may lie within a block, but a block that follows its words is no part of it.
+            self._flush()
+            self._heading = 0
         if self._pre and tag not in _PREFORMATTED:
             if self._text and not self._text[-1].endswith("\n"):
                 self._text.append("\n")
@@ -332,8 +355,9 @@ class Page:
         if not parts and not row:
             return
         kind: BlockKind = "list_item" if self._items or self._definitions else "paragraph"
-        if self._heading:
-            kind, text = "heading", _prose(parts).replace("\n", " ")
+        level = self._heading
+        if level and len(text := _prose(parts)) <= MAX_HEADING_CHARS:
+            kind, text = "heading", text.replace("\n", " ")
         elif self._pre:
             kind, text = "code", "".join(parts).strip("\n").rstrip()
         elif len(cells := [*row, last] if (last := _prose(parts)) else row) > 1:
@@ -347,7 +371,7 @@ class Page:
             anchor = self._heading_anchor or self._pending_anchor
             self._pending_anchor = None
         text = text.lstrip(_INDENT).replace(_INDENT, "  ")
-        self.pieces.append(Piece(kind, text, self._heading, anchor, self._part, self._regions))
+        self.pieces.append(Piece(kind, text, level, anchor, self._part, self._regions))
 
 
 def _names(attributes: dict[str, str]) -> frozenset[str]:

@@ -10,14 +10,14 @@ import tomllib
 import unicodedata
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import Final
+from typing import Final, Literal
 
 import yaml
 from markdown_it import MarkdownIt
 from markdown_it.rules_block import StateBlock
 from markdown_it.token import Token
 
-from retrieval.indexing.document import Block, BlockKind, ParsedDocument, Scalar
+from retrieval.indexing.document import MAX_HEADING_CHARS, Block, BlockKind, ParsedDocument, Scalar
 from retrieval.indexing.encoding import decode
 from retrieval.indexing.metadata import collect
 
@@ -28,7 +28,12 @@ _ADMONITION: Final = re.compile(r"(?:!!!|\?\?\?\+?)[ \t]+[A-Za-z]|===[!+]?[ \t]+
 _ATTRIBUTES: Final = re.compile(r"[ \t]*\{:?[ \t]*([#.][^{}]*)\}[ \t]*$")
 _ID_ATTRIBUTE: Final = re.compile(r"#([^\s{}#]+)")
 _HTML_ID: Final = re.compile(r"<\w[^>]*?\s(?:name|id)\s*=\s*[\"']?([^\"'\s>]+)", re.IGNORECASE)
-_KEY_LINE: Final = re.compile(r"[\w\"'][\w\"' .-]*:(?:\s|$)")
+_YAML_ENTRY: Final = re.compile(r"(?P<key><<|[\w\"'][\w\"' .-]*):(?:\s|$)")
+_TOML_ENTRY: Final = re.compile(r"(?P<key>[\w\"'][\w\"'.-]*)[ \t]*=")
+_GOES_ON: Final = re.compile(r"[ \t\]}]|-(?:[ \t]|$)")
+_BRACKET: Final = re.compile(r"[\[\]{}]")
+_DEEPEST_YAML: Final = 32
+_COMMENT: Final = re.compile(r"[ \t]#")
 
 _PLAIN_NUMBER: Final = re.compile(r"[-+]?(?:0|[1-9]\d{0,14})(\.\d+)?")
 _NO_VALUE: Final = "tag:yaml.org,2002:null"
@@ -127,10 +132,10 @@ class _Reader:
         text, anchor = self._heading_text(content)
         source = self._source(start, end)
         self._done = end
-        if not text:
-            return self._made("paragraph", source)
         if level == 1 and self.first_h1 is None:
-            self.first_h1 = text
+            self.first_h1 = text or None
+        if not 0 < len(text) <= MAX_HEADING_CHARS:
+            return self._made("paragraph", source)
         while self._path and self._path[-1][0] >= level:
             self._path.pop()
         self._path.append((level, text))
@@ -252,11 +257,47 @@ def _front_matter(text: str) -> tuple[dict[str, Scalar], int]:
     source = text[start : end.start()]
     pairs = _yaml_pairs(source) if fence == "---" else _toml_pairs(source)
     if pairs is None:
-        # Broken or between two rules of a text? Front matter starts with a key.
-        first = next((line for line in source.split("\n") if line.strip() and line[0] != "#"), "")
-        broken = _KEY_LINE.match(first) if fence == "---" else "=" in first
-        return {}, (end.end() if broken else 0)
+        pairs = _salvaged(source, "yaml" if fence == "---" else "toml")
+    if pairs is None:
+        return {}, 0
     return collect(pairs), end.end()
+
+
+def _salvaged(source: str, syntax: Literal["yaml", "toml"]) -> list[tuple[str, object]] | None:
+    """What can be read of broken front matter, entry by entry; None where it is text between two rules.
+
+    An entry that is broken itself, by a colon in its value or a quote left open, is taken by the word.
+    """
+    starts = _YAML_ENTRY if syntax == "yaml" else _TOML_ENTRY
+    entries: list[tuple[re.Match[str], list[str]]] = []
+    for line in source.split("\n"):
+        if not line.strip() or line[0] == "#":
+            continue
+        if start := starts.match(line):
+            entries.append((start, [line]))
+        elif entries and syntax == "toml" and line[0] == "[":
+            # What stands in a table is nested, and left out of sound front matter too.
+            break
+        elif entries and _GOES_ON.match(line):
+            entries[-1][1].append(line)
+        else:
+            return None
+    pairs: list[tuple[str, object]] = []
+    for start, lines in entries:
+        entry = "\n".join(lines)
+        read = _yaml_pairs(entry) if syntax == "yaml" else _toml_pairs(entry)
+        pairs += [(start["key"].strip("\"'"), _by_the_word(start, lines))] if read is None else read
+    return pairs
+
+
+def _by_the_word(start: re.Match[str], lines: list[str]) -> str | None:
+    value = lines[0][start.end() :].strip()
+    if not value:
+        return None
+    value = " ".join([value, *(line.strip() for line in lines[1:])])
+    if value[0] in "\"'":
+        return value[1:].rstrip().removesuffix(value[0])
+    return _COMMENT.split(value, maxsplit=1)[0]
 
 
 def _toml_pairs(source: str) -> list[tuple[str, object]] | None:
@@ -272,6 +313,8 @@ def _yaml_pairs(source: str) -> list[tuple[str, object]] | None:
     Only the node tree is built: PyYAML's constructors would expand aliases and merges without bound, make 1.1 of
     `version: 1.10`, 90 of `1:30`, and False of `lang: no`.
     """
+    if _nesting(source) > _DEEPEST_YAML:
+        return None
     try:
         root = yaml.compose(source, Loader=yaml.SafeLoader)
     except (yaml.YAMLError, RecursionError, ValueError):
@@ -289,6 +332,15 @@ def _yaml_pairs(source: str) -> list[tuple[str, object]] | None:
         elif isinstance(node, yaml.SequenceNode) and all(isinstance(item, yaml.ScalarNode) for item in node.value):
             pairs.append((name.value, [item.value for item in node.value]))
     return pairs
+
+
+def _nesting(source: str) -> int:
+    """How deep the brackets are nested, roughly: PyYAML's scanner goes through all that are open with each token."""
+    depth = deepest = 0
+    for match in _BRACKET.finditer(source):
+        depth = max(0, depth + (1 if match[0] in "[{" else -1))
+        deepest = max(deepest, depth)
+    return deepest
 
 
 def _yaml_scalar(node: yaml.ScalarNode) -> object:

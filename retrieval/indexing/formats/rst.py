@@ -10,10 +10,10 @@ import re
 import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterator
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Final
 
-from retrieval.indexing.document import Block, BlockKind, ParsedDocument
+from retrieval.indexing.document import MAX_HEADING_CHARS, Block, BlockKind, ParsedDocument
 from retrieval.indexing.encoding import decode
 from retrieval.indexing.metadata import collect
 
@@ -36,7 +36,10 @@ _CODE: Final = frozenset(
 _SILENT: Final = frozenset({"toctree", "contents", "sectnum", "index", "default-role", "highlightlang", "meta"})
 """Directives that hold no text of the page: navigation, and settings of the processor."""
 
-_ROLE_OR_LINK: Final = re.compile(r"(?::[\w:+.-]+:)?(`{1,2})([^`]+)\1_{0,2}")
+_LONGEST_TITLE: Final = 1000
+"""Of a title with its inline markup."""
+
+_ROLE_OR_LINK: Final = re.compile(r"(?:(?<![\w:+.-]):[\w:+.-]+:)?(`{1,2})([^`]+)\1_{0,2}")
 _LINK_TARGET: Final = re.compile(r"[ \t]*<[^<>]+>$")
 _EMPHASIS: Final = re.compile(r"(?<!\w)(\*{1,2})(?=\S)([^*]+)(?<=\S)\1(?!\w)")
 
@@ -64,6 +67,7 @@ class _Reader:
             if _SIMPLE_BORDER.match(line) and self._indents[at + 1 : at + 2] in ([None], [])
         ]
         self._at = 0
+        self._outdented = 0
         self._styles: list[tuple[str, bool]] = []
         self._path: list[tuple[int, str]] = []
         self._anchor: str | None = None
@@ -128,12 +132,15 @@ class _Reader:
             title, style, lines = first, (mark[1], False), 2
         else:
             return None
-        text = _plain(title)
+        text = _plain(title) if len(title) <= _LONGEST_TITLE else title.strip()
         if style not in self._styles:
             self._styles.append(style)
         level = self._styles.index(style) + 1
         if level == 1 and self.first_title is None:
             self.first_title = text
+        if len(text) > MAX_HEADING_CHARS:
+            self._at += lines
+            return self._made("paragraph", at)
         while self._path and self._path[-1][0] >= level:
             self._path.pop()
         self._path.append((level, text))
@@ -237,8 +244,13 @@ class _Reader:
             return None
         end = self._closings[place] + 1
         margin = self._indents[self._at] or 0
-        inside = all(indent is None or indent >= margin for indent in self._indents[self._at : end])
-        return end if inside else None
+        # The line that ruled out the last candidate mostly rules out this one too.
+        for at in chain((self._outdented,), range(self._at, end)) if margin else ():
+            indent = self._indents[at]
+            if self._at < at < end and indent is not None and indent < margin:
+                self._outdented = at
+                return None
+        return end
 
     def _simple(self, end: int) -> Iterator[Block]:
         start = self._at

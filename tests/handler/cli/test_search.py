@@ -76,6 +76,26 @@ def test_a_limit_out_of_range_is_a_usage_error(limit: str) -> None:
     assert run("backup", "--limit", limit)[0] == 2
 
 
+def test_a_document_cannot_steer_the_terminal(tmp_path: Path) -> None:
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    (docs / "a.txt").write_text("A \x1b[31mred boat\x1b]0;owned\x07 here.\n")
+    CliRunner().invoke(app, ["index", str(docs), str(tmp_path / "db")])
+    out = run("boat", "--db", str(tmp_path / "db"))[1]
+    assert "red boat" in out
+    assert "\x1b" not in out
+    assert "\x07" not in out
+
+
+def test_versions_and_statuses_are_told_apart(tmp_path: Path) -> None:
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    (docs / "a.md").write_text("---\nstatus: draft\n---\nA boat.\n")
+    index = ["index", str(docs), str(tmp_path / "db"), "--collection", "fleet", "--doc-version", "2.1"]
+    CliRunner().invoke(app, index)
+    assert "[fleet 2.1 draft]" in run("boat", "--db", str(tmp_path / "db"))[1]
+
+
 def test_markup_in_a_document_is_printed_as_it_stands(tmp_path: Path) -> None:
     docs = tmp_path / "docs"
     docs.mkdir()

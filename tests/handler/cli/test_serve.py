@@ -66,6 +66,14 @@ def test_a_port_that_is_taken_is_told_in_one_line() -> None:
     assert "Traceback" not in errors
 
 
+@pytest.mark.parametrize("host", ["foo.invalid", "203.0.113.7"])
+def test_an_address_that_is_not_here_is_told_with_its_cause(host: str) -> None:
+    code, errors = run("serve", "--http", "0", "--host", host)
+    assert code == 1
+    assert errors.startswith(f"Cannot listen on {host} port 0: ")
+    assert "Unknown error" not in errors
+
+
 def test_the_version_is_printed() -> None:
     result = CliRunner().invoke(app, ["--version"])
     assert (result.exit_code, result.stdout) == (0, f"bedivere {__version__}\n")

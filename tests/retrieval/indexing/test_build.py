@@ -21,6 +21,7 @@ from retrieval.indexing.build import build_table
 from retrieval.indexing.generation import TableFolder
 from retrieval.indexing.job import Options, Quiet
 from retrieval.schema import COLUMNS, Provenance
+from retrieval.search.text import fold
 
 GUIDE = """---
 title: The Guide
@@ -336,6 +337,41 @@ def test_a_folder_without_text_leaves_the_old_table_alone(options: Options, tmp_
     assert len(left(options)) == 1
 
 
+@pytest.mark.parametrize("wrong", [{"include": ("!",)}, {"include": ("none",)}])
+def test_a_first_run_that_fails_leaves_no_folder(options: Options, tmp_path: Path, wrong: dict[str, Any]) -> None:
+    refusal(replace(options, database=tmp_path / "new/db", **wrong))
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_database_folder_that_was_there_stays(options: Options) -> None:
+    options.database.mkdir()
+    refusal(replace(options, include=("none",)))
+    assert list(options.database.iterdir()) == []
+
+
+def test_a_path_with_a_colon_is_not_mistaken_for_a_collection(options: Options) -> None:
+    write(options.source / "a:guide.md", GUIDE)
+    build_table(replace(options, collection="a"))
+    build_table(options)
+    ids = [row["id"] for row in rows_of(options)]
+    assert len(ids) == len(set(ids))
+    assert {"a:guide.md#0", "a%3Aguide.md#0", "a:a%3Aguide.md#0"} <= set(ids)
+    (options.source / "a:guide.md").unlink()
+    assert build_table(options).removed == 1
+
+
+@pytest.mark.parametrize(
+    ("asked", "written"),
+    [("resume", "résumé"), ("cliche", "cliché"), ("fiance", "fiancé"), ("grosse", "Größe"), ("Istanbul", "İstanbul")],
+)
+def test_words_are_found_with_and_without_their_accents(options: Options, asked: str, written: str) -> None:
+    write(options.source / "words.md", f"About {written} here.")
+    build_table(options)
+    assert (
+        search(options, fold(asked), "search_text") == search(options, fold(written), "search_text") == ["words.md#0"]
+    )
+
+
 def test_another_programs_table_is_replaced_only_when_asked(options: Options) -> None:
     lancedb.connect(options.database).create_table("documents", [{"text": "theirs"}])
     assert refusal(options) == ErrorCode.TABLE_NOT_OURS
@@ -380,7 +416,6 @@ def test_progress_is_told_of_files_bytes_and_chunks(options: Options) -> None:
     assert stages == [
         "Looking for documents",
         "Reading documents",
-        "Copying unchanged rows",
         "Writing the table",
         "Indexing",
         "Swapping it in",

@@ -125,3 +125,44 @@ def test_any_bytes_are_text_or_refused(data: bytes, label: str | None) -> None:
     assert "\0" not in text
     assert "\r" not in text
     text.encode()
+
+
+@pytest.mark.parametrize("declared", [None, "utf-8", "iso-8859-1"])
+@pytest.mark.parametrize("bad", [b"\xe9", b"\x80", b"\xff\xfe"])
+def test_a_few_bad_bytes_cost_only_themselves(bad: bytes, declared: str | None) -> None:
+    line = f"{FRENCH} {KOREAN}\n"
+
+    assert decode(line.encode() * 3 + bad + line.encode(), declared) == line * 3 + "\ufffd" * len(bad) + line
+
+
+def test_half_a_character_at_the_end_of_utf_8_costs_only_that_character() -> None:
+    assert decode("Größe für alle, ganz schön 🚀".encode()[:-1]) == "Größe für alle, ganz schön \ufffd"
+
+
+def test_a_bad_byte_under_a_byte_order_mark_costs_only_itself() -> None:
+    assert decode(codecs.BOM_UTF8 + b"a\xe9b") == "a\ufffdb"
+
+
+def test_replacement_characters_that_were_written_are_no_bad_bytes() -> None:
+    text = "\ufffd" * 50 + FRENCH
+
+    assert decode(text.encode() + b"\xe9") == text + "\ufffd"
+
+
+@pytest.mark.parametrize(
+    ("text", "codec"),
+    [(FRENCH, "cp1252"), (KOREAN, "cp949"), (JAPANESE, "cp932"), (CHINESE, "gb18030"), (RUSSIAN, "cp1251")],
+)
+def test_text_of_another_encoding_is_no_utf_8_with_bad_bytes_however_rare_it_is(text: str, codec: str) -> None:
+    data = b"plain line\n" * 5000 + text.encode(codec)
+
+    assert decode(data, "utf-8").split("\n")[-1] == text
+
+
+def test_a_long_run_of_marks_is_parted_lest_composing_it_takes_minutes_and_loses_none() -> None:
+    marks = "\N{COMBINING COMMA ABOVE RIGHT}\N{COMBINING GRAVE ACCENT}" * 100_000
+    text = decode(f"A{marks}".encode())
+
+    assert max(map(len, text.split("\N{COMBINING GRAPHEME JOINER}"))) <= 31
+    assert text.count("\N{COMBINING COMMA ABOVE RIGHT}") == 100_000
+    assert sum(text.count(char) for char in "\N{COMBINING GRAVE ACCENT}À") == 100_000

@@ -137,12 +137,74 @@ def test_another_table_of_the_same_database_is_not_locked(folder: TableFolder) -
         assert folder.current() is None
 
 
-def test_a_database_that_cannot_be_made_is_a_failed_build(tmp_path: Path) -> None:
+@pytest.mark.parametrize("place", ["file", "file/db"])
+def test_a_file_in_the_databases_place_is_told_in_one_sentence(tmp_path: Path, place: str) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(BedivereError) as failed, TableFolder(tmp_path / "file", "documents").locked():
+    with (
+        pytest.raises(BedivereError, match="A file stands where") as failed,
+        TableFolder(tmp_path / place, "t").locked(),
+    ):
+        pass
+    assert failed.value.code == ErrorCode.BUILD_FAILED
+    assert failed.value.__cause__ is None
+
+
+def test_a_database_that_cannot_be_made_is_a_failed_build(tmp_path: Path) -> None:
+    (tmp_path / "db").symlink_to("nowhere")
+    with pytest.raises(BedivereError) as failed, TableFolder(tmp_path / "db", "documents").locked():
         pass
     assert failed.value.code == ErrorCode.BUILD_FAILED
     assert str(tmp_path) not in failed.value.sentence
+
+
+def test_what_was_made_for_a_run_that_fails_before_the_first_table_goes_again(folder: TableFolder) -> None:
+    with pytest.raises(KeyboardInterrupt), folder.locked():
+        raise KeyboardInterrupt
+    assert not folder.database.exists()
+
+
+def test_what_another_table_needs_stays_when_a_first_run_fails(folder: TableFolder) -> None:
+    other = TableFolder(folder.database, "other")
+    with pytest.raises(KeyboardInterrupt), folder.locked(), other.locked():
+        raise KeyboardInterrupt
+    with other.locked(), pytest.raises(KeyboardInterrupt), folder.locked():
+        raise KeyboardInterrupt
+    assert not folder.lock_file.exists()
+    assert other.lock_file.exists()
+
+
+def test_a_lock_whose_file_was_removed_meanwhile_is_taken_anew(
+    folder: TableFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = os.open
+    removals: list[Path] = []
+
+    def removed_at_once(path: Path, *rest: int) -> int:
+        descriptor = real(path, *rest)
+        if path == folder.lock_file and not removals:
+            removals.append(path)
+            path.unlink()
+            folder.generations.rmdir()
+            path.parent.rmdir()
+        return descriptor
+
+    monkeypatch.setattr(generation.os, "open", removed_at_once)
+    with folder.locked():
+        assert folder.lock_file.read_text() == f"{os.getpid()}\n"
+        folder.create()
+    assert removals
+
+
+def test_folders_that_are_removed_again_and_again_end_the_run(
+    folder: TableFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def gone(*_arguments: object) -> int:
+        raise FileNotFoundError
+
+    monkeypatch.setattr(generation.os, "open", gone)
+    with pytest.raises(BedivereError) as failed, folder.locked():
+        pass
+    assert failed.value.code == ErrorCode.BUILD_FAILED
 
 
 @pytest.mark.parametrize("target", ["elsewhere", ".bedivere/other/1/documents.lance", ".bedivere/documents/../x.lance"])

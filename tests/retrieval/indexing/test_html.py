@@ -139,7 +139,41 @@ def test_a_permalink_sign_stays_in_the_text_and_out_of_the_path() -> None:
 
 
 def test_a_heading_may_hold_blocks_and_breaks_and_an_empty_one_is_none() -> None:
-    assert texts("<h1><div>Two</div><div>words</div></h1><h2>line<br>line</h2><h3> </h3>") == ["Two words", "line line"]
+    assert blocks("<h1><div><p>Two words</p></div></h1><h2>line<br>line</h2><h3> </h3>") == [
+        ("heading", "Two words"),
+        ("heading", "line line"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("html", "kind"),
+    [
+        ("<h1>Guide<div>text", "paragraph"),
+        ("<h1>Guide<p>text", "paragraph"),
+        ("<h1>Guide<section>text</section>", "paragraph"),
+        ("<h1>Guide<ul><li>text", "list_item"),
+        ("<h1>Guide<table><tr><td>text<td>text", "table_row"),
+        ("<h1><div>Guide</div><div>text</div></h1>", "paragraph"),
+        ("<h1>Guide<pre>text</pre>", "code"),
+    ],
+)
+def test_a_block_that_follows_the_words_of_a_heading_ends_it(html: str, kind: str) -> None:
+    heading, rest = read(html).blocks
+
+    assert (heading.kind, heading.text) == ("heading", "Guide")
+    assert (rest.kind, rest.heading_path) == (kind, ("Guide",))
+    assert "text" in rest.text
+
+
+def test_a_heading_that_is_too_long_for_one_is_a_paragraph_and_still_names_the_page() -> None:
+    document = read(f"<h1>{'Guide ' * 60}</h1><h2>Next</h2><p>text")
+
+    assert [(block.kind, block.heading_path) for block in document.blocks] == [
+        ("paragraph", ()),
+        ("heading", ("Next",)),
+        ("paragraph", ("Next",)),
+    ]
+    assert (document.title or "").startswith("Guide Guide")
 
 
 def test_a_heading_that_is_all_permalink_sign_keeps_it() -> None:
@@ -197,6 +231,8 @@ def test_a_relative_canonical_link_says_nothing() -> None:
         ("<code>x</code>, <kbd>y</kbd>.", "x, y."),
         ("ex<wbr>ample &lt;tag&gt; &#x20AC; &hellip;", "example <tag> € …"),
         ("a<img alt=x>b<svg><text>no</text></svg>c", "abc"),
+        ("Click <button>Save</button> now", "Click Save now"),
+        ("<label>Name:</label><button>A</button><button>B</button>.", "Name: A B ."),
     ],
 )
 def test_inline_elements_neither_add_nor_lose_spaces(html: str, text: str) -> None:
@@ -225,7 +261,8 @@ def test_inline_elements_neither_add_nor_lose_spaces(html: str, text: str) -> No
         '<a class="skip-link" href="#main">secret</a>',
         '<div class="menu"><a>secret</a> | <a>secret</a></div>',
         '<ul id="breadcrumbs"><li><a>secret</a> » <li><a>secret</a></ul>',
-        "<button>secret</button><select><option>secret</select>",
+        "<select><option>secret</select><datalist><option>secret</datalist>",
+        '<button class="btn-copy">secret</button>',
         "<svg><text>secret</text></svg>",
         "<input hidden value=x><iframe>secret</iframe>",
     ],
@@ -244,6 +281,8 @@ def test_what_is_no_text_of_the_page_is_left_out(hidden: str) -> None:
         '<div class="menu">shown, in words, with one <a href=x>link</a></div>',
         "<details><summary>shown</summary></details>",
         "<form><label>shown</label></form>",
+        "<button>shown</button>",
+        "<textarea>shown</textarea>",
     ],
 )
 def test_what_only_resembles_navigation_is_kept(shown: str) -> None:
@@ -279,6 +318,14 @@ def test_line_breaks_of_code_are_kept() -> None:
     html = "<pre><code><span>a</span>\n\n    b<br>c</code></pre><pre><div>d</div><div>e</div></pre><pre> \n </pre>"
 
     assert blocks(html) == [("code", "a\n\n    b\nc"), ("code", "d\ne")]
+
+
+def test_a_button_within_code_is_none_of_its_lines() -> None:
+    assert blocks("<pre><button>Copy</button>ls</pre>") == [("code", "ls")]
+
+
+def test_a_button_in_a_menu_is_one_of_its_links() -> None:
+    assert texts('<div class="menu"><button>Menu</button><a href=x>x</a></div><p>Words.') == ["Words."]
 
 
 def test_code_in_an_item_or_a_cell_is_a_block_of_its_own() -> None:

@@ -121,6 +121,41 @@ def test_a_file_with_a_new_time_and_the_old_content_is_read_but_not_parsed(
     assert (opened, parsed) == (["a.md"], [])
 
 
+def test_an_edit_that_kept_size_and_time_is_found(options: Options) -> None:
+    build_table(options)
+    before = (options.source / "a.md").stat()
+    write(options, "a.md", "---\nkind: a\n---\nThe other words of a.")
+    after = (options.source / "a.md").stat()
+    assert (after.st_size, after.st_mtime_ns) == (before.st_size, before.st_mtime_ns)
+    build_table(options)
+    assert texts(options)["a.md#0"] == "The other words of a."
+
+
+def test_another_file_in_the_place_of_one_is_found_whatever_its_times(options: Options, opened: list[str]) -> None:
+    build_table(options)
+    file = options.source / "a.md"
+    same = shutil.copy2(file, file.with_name(".copy"))
+    Path(same).replace(file)
+    opened.clear()
+    assert build_table(options).unchanged
+    assert opened == ["a.md"]
+
+
+def test_a_record_without_the_systems_own_time_means_that_the_file_is_read(
+    options: Options, opened: list[str], parsed: list[str]
+) -> None:
+    build_table(options)
+    record = generation(options) / "state.json"
+    state = json.loads(record.read_text())
+    for file in state["scopes"][""]["files"].values():
+        del file["ctime_ns"], file["inode"]
+    record.write_text(json.dumps(state))
+    opened.clear()
+    parsed.clear()
+    assert build_table(options).unchanged
+    assert (opened, parsed) == (["a.md", "b.md", "c.md"], [])
+
+
 def test_a_file_written_while_the_last_run_read_is_not_trusted_by_its_time(options: Options) -> None:
     build_table(options)
     now = (options.source / "a.md").stat().st_ctime_ns

@@ -174,10 +174,13 @@ def test_a_heading_of_markup_alone_is_a_paragraph() -> None:
     assert blocks("#\n\n## <br>") == [("paragraph", "#"), ("paragraph", "## <br>")]
 
 
-def test_a_very_long_heading_is_kept_as_it_is() -> None:
-    [heading] = headings("# " + "**a** [" * 2000)
+def test_a_heading_that_is_too_long_for_one_is_a_paragraph_and_still_names_the_document() -> None:
+    document = read("# " + "**a** [" * 2000 + "\n\nWords.\n\n## " + "b " * 150 + "\n")
 
-    assert heading.heading_path[0].startswith("**a** [")
+    assert [(block.kind, block.heading_path) for block in document.blocks[:2]] == [("paragraph", ())] * 2
+    assert document.blocks[2].kind == "heading"
+    assert document.title
+    assert document.title.startswith("**a** [")
 
 
 def test_a_slug_keeps_letters_digits_and_hyphens() -> None:
@@ -257,11 +260,8 @@ def test_toml_front_matter_is_read_too() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "---\ntitle: [broken\n---\nWords.",
-        "---\nkey: value: other\n---\nWords.",
-        "---\n# comment\na: b\n\tc: d\n...\nWords.",
-        "---\na: " + "[" * 20_000 + "\n---\nWords.",
-        "---\na: &a [x]\n<<: *b\n---\nWords.",
+        "---\na: " + "[" * 60_000 + "\n---\nWords.",
+        "---\na: " + "[" * 300 + "b," * 30_000 + "\n---\nWords.",
         "---\n---\nWords.",
         "+++\nbroken = \n+++\nWords.",
     ],
@@ -274,10 +274,44 @@ def test_broken_or_empty_front_matter_costs_only_the_metadata(text: str) -> None
 
 
 @pytest.mark.parametrize(
+    ("line", "title"),
+    [
+        ("title: Redis: how to rotate", "Redis: how to rotate"),
+        ("title: Redis: how  # a comment", "Redis: how"),
+        ("title: Redis: how\n  to rotate", "Redis: how to rotate"),
+        ('title: "Redis', "Redis"),
+        ("title: 'It's Redis'", "It's Redis"),
+        ("title: @redis", "@redis"),
+        ("title: `redis`", "`redis`"),
+        ("title: %redis", "%redis"),
+        ("title: *redis", "*redis"),
+        ("title: [Redis", "[Redis"),
+        ('"title": Redis: how', "Redis: how"),
+    ],
+)
+def test_an_entry_that_is_no_yaml_is_taken_by_the_word_and_costs_the_others_nothing(line: str, title: str) -> None:
+    document = read(f"---\n# comment\nweight: 3\n{line}\ntags:\n- a\n- b\nparams:\n  x: 1\ndraft: true\n---\nWords.")
+
+    assert document.title == title
+    assert document.metadata == {"weight": 3, "title": title, "tags": "a, b", "draft": True}
+    assert [block.text for block in document.blocks] == ["Words."]
+
+
+def test_an_entry_that_is_no_toml_costs_the_others_nothing() -> None:
+    document = read("+++\nweight = 3\ntitle = Redis # x\nlist = [\n  1,\n]\n[table]\nx = 1\n+++\nWords.")
+
+    assert document.metadata == {"weight": 3, "title": "Redis", "list": "1"}
+    assert [block.text for block in document.blocks] == ["Words."]
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "---\nJust prose\n---\nWords.",
         "---\n- a\n- b\n---\nWords.",
+        "---\nNote: read this: it matters\nImportant.\n---\nWords.",
+        "---\n  indented: a: b\n---\nWords.",
+        "+++\na = 1\nImportant.\n+++\nWords.",
         "---\nnever: closed\n\nWords.",
         "---",
         "--- a\nb: c\n---\nWords.",

@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 
 from retrieval.indexing.document import Scalar
 from retrieval.indexing.rows import (
+    MAX_BREADCRUMB_CHARS,
+    MAX_TITLE_CHARS,
     SCHEMA,
     OwnColumns,
     Scope,
@@ -24,6 +26,8 @@ from retrieval.indexing.rows import (
     prefix_of,
     read_document,
     readable,
+    row_id,
+    shortened,
 )
 from retrieval.schema import COLUMNS, VECTOR_COLUMN
 
@@ -35,7 +39,30 @@ def test_a_rows_scope_is_told_from_its_id_whatever_its_path(
     collection: str | None, version: str | None, path: str, ordinal: int
 ) -> None:
     prefix = Scope(collection, version).prefix
-    assert prefix_of(f"{prefix}{path}#{ordinal}", path, ordinal) == prefix
+    assert prefix_of(row_id(prefix, path, ordinal), path, ordinal) == prefix
+
+
+@pytest.mark.parametrize(
+    ("path", "shown"),
+    [
+        ("guide/start.md", "a:guide/start.md#7"),
+        ("über uns #1 @home.md", "a:über uns #1 @home.md#7"),
+        ("b:c.md", "a:b%3Ac.md#7"),
+        ("b%3Ac.md", "a:b%253Ac.md#7"),
+    ],
+)
+def test_an_id_shows_the_path_with_colons_encoded(path: str, shown: str) -> None:
+    assert row_id("a:", path, 7) == shown
+
+
+_PATHS = st.text(alphabet="ab:@#%3A/0", min_size=1, max_size=6)
+_SCOPES = st.builds(Scope, st.none() | st.sampled_from("ab"), st.none() | st.sampled_from("ab"))
+
+
+@given(*[st.tuples(_SCOPES, _PATHS, st.integers(0, 11))] * 2)
+def test_no_two_rows_have_one_id(one: tuple[Scope, str, int], other: tuple[Scope, str, int]) -> None:
+    ids = {row_id(scope.prefix, path, ordinal) for scope, path, ordinal in (one, other)}
+    assert len(ids) == len({one, other})
 
 
 @given(NAME, NAME)
@@ -96,6 +123,54 @@ def test_a_file_name_is_made_a_title(path: str, title: str) -> None:
 )
 def test_a_breadcrumb_leaves_out_what_the_title_says(headings: tuple[str, ...], crumb: str | None) -> None:
     assert breadcrumb(headings, "The title") == crumb
+
+
+@pytest.mark.parametrize(
+    ("text", "short"),
+    [
+        ("  two\n words ", "two words"),
+        ("one two three", "one two…"),
+        ("one two th", "one two th"),
+        ("one two t hree", "one two t…"),
+        ("abcdefghijkl", "abcdefghi…"),
+        ("a bcdefghijkl", "a bcdefgh…"),
+    ],
+)
+def test_what_is_too_long_is_cut_at_a_space(text: str, short: str) -> None:
+    assert shortened(text, 10) == short
+
+
+def test_of_too_many_headings_the_innermost_are_kept() -> None:
+    crumb = breadcrumb([f"{place} {'word ' * 50}" for place in range(5)], "The title")
+    assert crumb is not None
+    assert crumb.startswith("… > 3 word")
+    assert crumb.endswith("…")
+    assert 300 < len(crumb) <= MAX_BREADCRUMB_CHARS
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("a.html", "<h1>Guide" + "<div>Words of a page.</div>" * 30_000),
+        ("a.html", "<h1>Guide" + " <b>words</b>" * 60_000),
+        ("a.html", "<title>" + "Guide " * 100_000 + "</title><p>" + "word " * 100_000),
+        ("a.md", "# " + "Guide " * 30_000 + "\n\nWords."),
+        ("a.md", "---\ntitle: " + "Guide " * 600 + "\n---\n\n" + "Words. " * 30_000),
+        ("a.rst", "Guide " * 30_000 + "\n" + "=" * 180_000 + "\n\nWords."),
+    ],
+)
+def test_a_title_or_heading_without_end_is_not_repeated_with_every_row(name: str, data: str) -> None:
+    batch = read_document(name, data.encode(), "0" * 64, Scope(), None).batch
+    titles = {title for title in batch.column("title").to_pylist() if title}
+    assert max(len(title) for title in titles) <= MAX_TITLE_CHARS
+    assert max(len(heading or "") for heading in batch.column("heading").to_pylist()) <= MAX_BREADCRUMB_CHARS
+    assert batch.nbytes < 4 * len(data) + 10_000
+
+
+def test_what_is_searched_is_folded_and_what_is_shown_is_not() -> None:
+    batch = read_document("a.md", "# Résumé\n\nCliché, Größe.".encode(), "0" * 64, Scope(), None).batch
+    assert batch.column("text").to_pylist() == ["# Résumé\n\nCliché, Größe."]
+    assert batch.column("search_text").to_pylist() == ["Resume\n# Resume\n\nCliche, Grosse."]
 
 
 @pytest.mark.parametrize(

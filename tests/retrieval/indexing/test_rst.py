@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -322,3 +324,31 @@ def test_deep_nesting_costs_no_stack() -> None:
     text = "".join("   " * depth + ".. note:: x\n\n" for depth in range(300))
 
     assert len(read(text).blocks) == 300
+
+
+def test_a_title_that_is_too_long_for_one_is_a_paragraph_and_still_names_the_document() -> None:
+    title = "word " * 100
+    document = read(f"{title}\n{'=' * 500}\n\ntext\n\nNext\n====\n")
+
+    assert [(block.kind, block.heading_path) for block in document.blocks] == [
+        ("paragraph", ()),
+        ("paragraph", ()),
+        ("heading", ("Next",)),
+    ]
+    assert document.title == title.strip()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        ":" * 60_000 + " x\n====\n\ntext",
+        ":a" * 30_000 + "\n====\n\ntext",
+        "  = =\n  x\n\n" * 30_000 + "y\n= =\n",
+    ],
+)
+def test_what_almost_is_a_role_or_a_table_is_read_in_linear_time(text: str) -> None:
+    started = time.process_time()
+
+    assert folded("".join(block.text for block in read(text).blocks)) == folded(text)
+    # It takes a tenth of a second, and half a minute where each start looks at all that follows.
+    assert time.process_time() - started < 10

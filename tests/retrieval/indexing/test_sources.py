@@ -12,7 +12,7 @@ import pytest
 
 from retrieval.errors import BedivereError, ErrorCode
 from retrieval.indexing import sources
-from retrieval.indexing.sources import Found, SourceFile, Unavailable
+from retrieval.indexing.sources import Found, SourceFile, Stamp, Unavailable
 
 SUFFIXES = (".md", ".html")
 not_as_root = pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
@@ -51,7 +51,7 @@ def test_files_come_sorted_by_relative_path_with_size_and_time(source: Path) -> 
     os.utime(source / "b.md", ns=(7, 1_000_000_007))
     found = find(source)
     assert paths(found) == ["a.md", "a/B.HTML", "a/z.md", "b.md"]
-    assert (found.files[-1].size, found.files[-1].mtime_ns) == (5, 1_000_000_007)
+    assert (found.files[-1].stamp.size, found.files[-1].stamp.mtime_ns) == (5, 1_000_000_007)
 
 
 def test_names_that_start_with_a_dot_are_passed_over_in_silence(source: Path) -> None:
@@ -121,6 +121,13 @@ def test_a_link_to_what_has_no_name_of_its_own_within_reach_is_followed(source: 
     write(source / ".data/v1/b.md")
     (source / "also.md").symlink_to(".data/v1/a.md")
     assert paths(find(source)) == ["also.md", "current/b.md"]
+
+
+def test_a_link_is_told_of_only_where_a_document_of_its_name_would_have_been_read(source: Path) -> None:
+    write(source / "docs/a.md")
+    (source / "docs/gone.md").symlink_to("nowhere")
+    (source / "build").symlink_to("/")
+    assert reasons(find(source, include=["/docs/"])) == {"docs/gone.md": "broken symbolic link"}
 
 
 def test_links_in_a_circle_end(source: Path) -> None:
@@ -265,7 +272,7 @@ def test_a_pipe_that_took_a_files_place_does_not_block(source: Path) -> None:
 
 
 def test_a_file_that_grew_beyond_the_limit_since_is_refused(source: Path) -> None:
-    file = SourceFile("a.md", write(source / "a.md"), 4, 0)
+    file = SourceFile("a.md", write(source / "a.md"), Stamp(4, 0, 0, 0))
     with file.location.open("ab") as stream:
         stream.truncate(sources.MAX_FILE_BYTES + 1)
     with pytest.raises(Unavailable, match="larger than 50 MB"):
@@ -278,4 +285,4 @@ def test_content_carries_hash_size_and_time_of_what_was_read(source: Path) -> No
     content = sources.read(find(source).files[0])
     assert content.data == b"abc"
     assert content.sha256 == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
-    assert (content.size, content.mtime_ns) == (3, 42)
+    assert (content.stamp.size, content.stamp.mtime_ns) == (3, 42)

@@ -28,6 +28,16 @@ def test_titles_and_headings_weigh_less_than_the_text() -> None:
     assert boosts["search_text"] > boosts["heading"] > 0
 
 
+def test_what_is_asked_of_folded_text_is_folded_and_nothing_else_is() -> None:
+    plan = plan_text('résumé "à la carte"', Searchable(text="search_text", title="title", folded=True))
+    assert plan is not None
+    assert [part.terms for part in plan.parts if part.column == "search_text"] == ['resume "a la carte"', "a la carte"]
+    assert [part.terms for part in plan.parts if part.column == "title"] == ['résumé "à la carte"']
+    plain = plan_text("résumé", Searchable(text="body"))
+    assert plain is not None
+    assert plain.parts == (Match("body", "résumé"),)
+
+
 def test_quoted_text_adds_a_phrase() -> None:
     plan = plan_text('"shallow clone" depth', EVERYTHING)
     assert plan is not None

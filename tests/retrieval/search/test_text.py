@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retrieval.search.text import first_terms, identifier_terms, identifiers, nfc, phrases, words
+from retrieval.search.text import first_terms, fold, identifier_terms, identifiers, nfc, phrases, words
 
 
 @pytest.mark.parametrize(
@@ -105,3 +105,36 @@ def test_words_are_folded() -> None:
 
 def test_decomposed_letters_are_composed() -> None:
     assert nfc(unicodedata.normalize("NFD", "café")) == "café"
+
+
+@pytest.mark.parametrize(
+    ("text", "plain"),
+    [
+        ("Résumé of a fiancé: cliché", "Resume of a fiance: cliche"),
+        ("Größe, Łódź, Ærø", "Grosse, Lodz, AEro"),
+        ("İstanbul ısı", "Istanbul isi"),
+        ("Σίσυφος", "Σισυφοσ"),
+        ("ёлка", "елка"),
+        ("مُحَمَّد أحمد محـمد", "محمد احمد محمد"),
+        ("שָׁלוֹם", "שלום"),
+        ("ﬁne Ｆｕｌｌ１ ｶﾞ", "fine Full1 ガ"),
+        ("infor\N{SOFT HYPHEN}mation", "information"),
+    ],
+)
+def test_folded_text_has_no_accents_and_plain_letters(text: str, plain: str) -> None:
+    assert fold(text) == fold(unicodedata.normalize("NFD", text)) == plain
+
+
+@pytest.mark.parametrize("text", ["हिन्दी", "น้ำ", "がぎぐ", "한국어", "“x” – Foo™ m² …", "getUserId"])
+def test_marks_that_are_vowels_and_signs_between_words_are_not_folded(text: str) -> None:
+    assert fold(text) == text
+
+
+@given(st.text(max_size=200))
+def test_folding_again_changes_nothing_and_composition_makes_no_difference(text: str) -> None:
+    assert fold(fold(text)) == fold(text) == fold(nfc(text))
+
+
+def test_a_long_run_of_marks_is_folded_in_linear_time() -> None:
+    marks = "\N{COMBINING COMMA ABOVE RIGHT}\N{COMBINING GRAVE ACCENT}" * 100_000
+    assert set(fold(f"A{marks}")) <= {"A", "\N{COMBINING GRAPHEME JOINER}"}
