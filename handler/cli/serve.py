@@ -136,6 +136,7 @@ def _serve_http(settings: Settings, host: str, port: int) -> None:
         typer.echo(f"warning: {hosts.warning}", err=True)
     _print_banner(settings, host, port)
     _print_state(asyncio.run(retriever.status(verbose=False)))
+    typer.echo("Stop it with Ctrl-C.")
     serve_http(app, listener)
 
 
@@ -157,7 +158,7 @@ def _print_banner(settings: Settings, host: str, port: int) -> None:
     width = max(len(client) for client, _ in client_configurations(url))
     for client, text in client_configurations(url):
         typer.echo(f"  {client:<{width}}  {text}")
-    typer.echo("\nStop it with Ctrl-C.")
+    typer.echo()
 
 
 def _print_state(status: StatusReply) -> None:
