@@ -136,8 +136,7 @@ def _serve_http(settings: Settings, host: str, port: int) -> None:
         typer.echo(f"warning: {hosts.warning}", err=True)
     _print_banner(settings, host, port)
     _print_state(asyncio.run(retriever.status(verbose=False)))
-    typer.echo("Stop it with Ctrl-C.")
-    serve_http(app, listener)
+    serve_http(app, listener, announce=lambda: typer.echo("Stop it with Ctrl-C."))
 
 
 def _listen(host: str, port: int) -> socket.socket:

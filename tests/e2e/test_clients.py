@@ -25,7 +25,7 @@ from handler.main import make_handler
 from retrieval.indexing.build import build_table
 from retrieval.indexing.job import Options
 from retrieval.settings import load_settings
-from tests.e2e.conftest import BEDIVERE, clean_environment, serving
+from tests.e2e.conftest import BEDIVERE, clean_environment, ended, serving
 from tests.lambda_bridge import LambdaTransport
 
 pytestmark = [pytest.mark.anyio, pytest.mark.e2e]
@@ -202,7 +202,11 @@ def test_ctrl_c_ends_a_server_over_stdio_though_its_input_stays_open(handbook: P
         server.stdin.flush()
         assert '"id":1' in server.stdout.readline()
         server.send_signal(signal.SIGINT)
-        assert server.wait(timeout=20) == 0
+        # Its input stays open: only the signal can end it.
+        try:
+            assert server.wait(timeout=20) == 0
+        finally:
+            server.kill()
 
 
 @pytest.mark.parametrize(
@@ -236,6 +240,6 @@ def test_ctrl_c_ends_an_http_server_quietly(handbook: Path) -> None:
         while not server.stdout.readline().startswith("Stop it"):
             assert server.poll() is None
         server.send_signal(signal.SIGINT)
-        _, errors = server.communicate(timeout=20)
-    assert server.returncode == 0
+        code, errors = ended(server)
+    assert code == 0
     assert "Traceback" not in errors
