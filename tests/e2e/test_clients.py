@@ -173,19 +173,25 @@ def test_stdio_speaks_protocol_only_and_ends_when_its_input_closes(handbook: Pat
 def test_a_line_that_is_no_message_is_answered_and_the_next_one_too(handbook: Path) -> None:
     ping = '{"jsonrpc":"2.0","id":1,"method":"ping"}'
     lines = ["garbage", '{"jsonrpc":"2.0","id":5,"method":"ping","params":{"a":"\\ud800"}}', "[" * 5000, ping]
-    ended = subprocess.run(
+    with subprocess.Popen(
         [*BEDIVERE, "serve"],
         env=clean_environment(LANCEDB_PATH=str(handbook)),
-        input="\n".join(lines) + "\n",
-        capture_output=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
-        timeout=60,
-        check=False,
-    )
-    answers = [json.loads(line) for line in ended.stdout.splitlines()]
+    ) as server:
+        assert server.stdin is not None
+        assert server.stdout is not None
+        server.stdin.write("\n".join(lines) + "\n")
+        server.stdin.flush()
+        # A client's input stays open until it has its answers.
+        answers = [json.loads(server.stdout.readline()) for _ in lines]
+        code, errors = ended(server)
     assert [answer["id"] for answer in answers] == [None, None, None, 1]
     assert [answer.get("error", {}).get("data", {}).get("code") for answer in answers[:3]] == ["BODY_NOT_JSON"] * 3
-    assert "garbage" not in ended.stderr
+    assert code == 0
+    assert "garbage" not in errors
 
 
 def test_ctrl_c_ends_a_server_over_stdio_though_its_input_stays_open(handbook: Path) -> None:
