@@ -10,6 +10,12 @@ HOST ?= 127.0.0.1
 PORT ?= 3000
 PYTEST_ARGS ?=
 WORKERS ?= auto
+# The environment of samconfig.toml, the database that is published to it (none: DATABASE=), and more options for sam deploy.
+ENV ?= default
+DATABASE ?= build/database
+SAM_ARGS ?=
+ARCH ?=
+BASE_IMAGE ?= public.ecr.aws/lambda/python:3.13
 
 BIN := .venv/bin
 UV := $(BIN)/uv
@@ -23,14 +29,25 @@ export VIRTUAL_ENV := $(CURDIR)/.venv
 unexport PYTHONHOME PYTHONPATH CONDA_PREFIX
 
 READY := .venv/.ready
-LOCK := $(UV) pip compile pyproject.toml --quiet --universal --python-version 3.11 --generate-hashes \
+LOCKING := --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-annotate --custom-compile-command 'make lock' $(if $(UPGRADE),--upgrade)
+LOCK := $(UV) pip compile pyproject.toml $(LOCKING)
+LOCK_TOOL := $(UV) pip compile $(LOCKING)
 
-.PHONY: help setup run test lint types walls unit e2e bench conformance format core lock clean
+# Each in an environment of its own, because they pin older versions of what Bedivere needs. The folder is hidden, so that
+# `make run`, which indexes the checkout, passes it over.
+TOOLS := base checkov ministack sam
+SAM := build/.tools/sam/bin/sam
+OUTPUT := $(BIN)/python -c 'import json, sys; print({o["OutputKey"]: o["OutputValue"] for o in json.load(open(sys.argv[2]))}[sys.argv[1]])'
+export SAM_CLI_TELEMETRY := 0
+# Lambda takes no image with an attestation beside it: "image manifest, config or layer media type is not supported".
+export BUILDX_NO_DEFAULT_ATTESTATIONS := 1
+
+.PHONY: help setup run test lint types walls unit e2e bench conformance format core lock clean image deploy destroy e2e-image
 
 help: ## What can be done here
 	@echo "Bedivere. Needs Python 3.11 or later, pip and make; everything else goes into .venv"
-	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 setup: $(READY) ## Make .venv and install what requirements/dev.lock holds, hashes checked (PYTHON=python3.13 for another)
 
@@ -93,7 +110,35 @@ lock: $(UV) ## Renew requirements/*.lock and the npm lock from what they were ma
 	$(LOCK) --extra dev --output-file requirements/dev.lock
 	$(LOCK) --extra index --constraint requirements/dev.lock --output-file requirements/index.lock
 	$(LOCK) --constraint requirements/dev.lock --output-file requirements/core.lock
+	for tool in $(TOOLS); do $(LOCK_TOOL) requirements/tools/$$tool.in --output-file requirements/tools/$$tool.lock; done
 	$(BIN)/python -m tests.e2e.conformance.npm lock
+
+build/.tools/%/.ready: requirements/tools/%.lock | $(UV)
+	@$(UV) venv --quiet --clear --python $(BIN)/python build/.tools/$*
+	@VIRTUAL_ENV=$(CURDIR)/build/.tools/$* $(UV) pip sync --quiet --require-hashes $<
+	@touch $@
+
+image: ## Build the Lambda image (ARCH=arm64|x86_64 for another processor than this one's) and print its size
+	@docker build $(if $(findstring buildx,$(shell docker buildx version 2>/dev/null)),--provenance=false) --tag bedivere:latest \
+		$(if $(ARCH),--platform linux/$(ARCH:x86_64=amd64)) --build-arg BASE_IMAGE=$(BASE_IMAGE) --file infra/Dockerfile .
+	@docker history --human=false --format '{{.Size}}' bedivere:latest | awk 'NR <= 3 { bytes += $$1 } END { \
+		printf "bedivere:latest adds %.0f MB to its base, unpacked\n", bytes / 1e6 }'
+
+deploy: setup build/.tools/sam/.ready ## Deploy to ENV of samconfig.toml: validate, build, deploy, publish DATABASE, smoke
+	@[ -z "$(DATABASE)" ] || [ -d "$(DATABASE)" ] || { echo "$(DATABASE) is no database: make one with bedivere index, name another with DATABASE=, or say DATABASE= to publish none" >&2; exit 1; }
+	$(SAM) validate --lint --config-env $(ENV)
+	$(SAM) build --config-env $(ENV)
+	$(SAM) deploy --config-env $(ENV) $(SAM_ARGS)
+	$(SAM) list stack-outputs --config-env $(ENV) --output json > build/outputs.json
+	@$(if $(DATABASE),$(BIN)/bedivere publish $(DATABASE) $$($(OUTPUT) DatasetUri build/outputs.json),echo "Nothing is published: DATABASE is empty")
+	$(BIN)/bedivere smoke $$($(OUTPUT) McpUrl build/outputs.json)
+	@echo "$$($(OUTPUT) ClaudeCommand build/outputs.json)"
+
+destroy: setup build/.tools/sam/.ready ## Delete the stack of ENV after asking; the bucket of the dataset stays
+	$(SAM) delete --config-env $(ENV)
+
+e2e-image: setup $(TOOLS:%=build/.tools/%/.ready) ## Build the image, run it, deploy it to a local AWS and smoke it (ARCH=arm64 under emulation); needs Docker
+	$(BIN)/python -m tests.image $(if $(ARCH),--architecture $(ARCH))
 
 clean: ## Remove .venv and everything built
 	rm -rf .venv build dist htmlcov .coverage .coverage.* .pytest_cache .ruff_cache .import_linter_cache .hypothesis

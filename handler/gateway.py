@@ -57,6 +57,11 @@ def check_event(event: object) -> LambdaEvent:
     )
 
 
+def request_id(event: object) -> str | None:
+    """The id that the gateway gave the request, and writes to its access log; None where it gave none."""
+    return _text(_mapping(_mapping(event).get("requestContext")).get("requestId"))
+
+
 def _is_v2(event: LambdaEvent) -> bool:
     return event.get("version") == "2.0"
 
@@ -174,7 +179,7 @@ def _is_too_large(body: bytes) -> bool:
 
 def _answer_too_large() -> Refused:
     return Refused(
-        500, ErrorCode.INTERNAL_ERROR, "The answer is larger than Lambda may return: ask for fewer or shorter results."
+        500, ErrorCode.REPLY_TOO_LARGE, "The answer is larger than Lambda may return: ask for fewer or shorter results."
     )
 
 

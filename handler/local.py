@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import signal
 import socket
 import sys
+from collections.abc import Callable
 from typing import Final
 
 import h11
@@ -33,8 +35,11 @@ class JsonRefusals(H11Protocol):
         self.transport.close()
 
 
-def serve_http(app: ASGIApp, listener: socket.socket) -> None:
-    """Serves `app` on `listener` until SIGINT or SIGTERM; requests in flight get five seconds."""
+def serve_http(app: ASGIApp, listener: socket.socket, *, announce: Callable[[], None]) -> None:
+    """Serves `app` on `listener` until SIGINT or SIGTERM; requests in flight get five seconds.
+
+    `announce` is called once a SIGINT ends the server in order, which is before it answers.
+    """
     config = uvicorn.Config(
         app,
         http=JsonRefusals,
@@ -45,7 +50,16 @@ def serve_http(app: ASGIApp, listener: socket.socket) -> None:
         server_header=False,
         timeout_graceful_shutdown=_GRACE_SECONDS,
     )
-    uvicorn.Server(config).run(sockets=[listener])
+    server = uvicorn.Server(config)
+
+    def stop(*_: object) -> None:
+        server.should_exit = True
+
+    # uvicorn puts a handler of its own in this one's place while it serves. Until then, and when it is done, a
+    # KeyboardInterrupt might be raised where nothing can catch it, such as in an object's end.
+    signal.signal(signal.SIGINT, stop)
+    announce()
+    server.run(sockets=[listener])
 
 
 def _refusal(cause: str) -> Refused:

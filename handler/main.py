@@ -7,11 +7,37 @@ import gc
 # Nothing that an import makes is garbage: collections between them are time lost, and later ones need not look again.
 gc.disable()
 try:
+    import os
+    from contextlib import suppress
+    from functools import cache
+
+    from handler.telemetry import PlainRecorder, Recorder, hold_logs, lambda_recorder
+    from retrieval.dataset import Dataset, open_dataset
+    from retrieval.errors import BedivereError, ErrorCode
+    from retrieval.settings import Settings, load_settings
+
+    ON_LAMBDA = "AWS_LAMBDA_RUNTIME_API" in os.environ
+
+    @cache
+    def _beginning() -> tuple[Settings, Dataset]:
+        """The settings of the process, and its dataset, whose first sync has begun.
+
+        Raises `BedivereError` SETTING_INVALID.
+        """
+        settings = load_settings()
+        dataset = open_dataset(settings)
+        dataset.start()
+        return settings, dataset
+
+    if ON_LAMBDA:
+        # The download runs while the rest is imported. What is wrong with a setting is said when somebody listens.
+        hold_logs()
+        with suppress(BedivereError):
+            _beginning()
+
     import asyncio
     import logging
-    import os
     from collections.abc import Callable
-    from functools import cache
     from typing import Any, cast
 
     from mangum import Mangum
@@ -21,12 +47,10 @@ try:
 
     from handler.app import create_app
     from handler.authority import gateway_hosts, origins
-    from handler.gateway import Answer, GatewayRequest, answer_ping, check_event, is_ping, refuse_event
+    from handler.gateway import Answer, GatewayRequest, answer_ping, check_event, is_ping, refuse_event, request_id
     from handler.protocol import build_server
     from handler.refusal import Refused
-    from retrieval.errors import BedivereError
     from retrieval.retriever import Retriever
-    from retrieval.settings import Settings, load_settings
 finally:
     gc.freeze()
     gc.enable()
@@ -43,13 +67,21 @@ class AppHandler:
     Never raises: what fails is logged and answered as JSON-RPC. `make_app` is asked again after a failed start.
     """
 
-    def __init__(self, make_app: Callable[[], ASGIApp]) -> None:
+    def __init__(self, make_app: Callable[[], ASGIApp], recorder: Recorder | None = None) -> None:
         self._make_app = make_app
+        self._recorder = recorder or PlainRecorder()
         self._loop = asyncio.new_event_loop()
         self._lifespan: LifespanCycle | None = None
         self._adapter: Mangum | None = None
 
     def __call__(self, event: object, context: object) -> Answer:
+        with self._recorder.invocation(request_id(event), _lambda_request_id(context)):
+            answer = self._answer(event, context)
+            if answer["statusCode"] >= 500:
+                self._recorder.request_failed(ErrorCode.INTERNAL_ERROR)
+            return answer
+
+    def _answer(self, event: object, context: object) -> Answer:
         adapter = self.start()
         if is_ping(event):
             return answer_ping()
@@ -92,17 +124,21 @@ class AppHandler:
         asyncio.set_event_loop(None)
 
 
-def make_handler(settings: Settings) -> AppHandler:
-    """The handler that serves what `settings` say; a missing database is no obstacle.
+def _lambda_request_id(context: object) -> str | None:
+    return getattr(context, "aws_request_id", None)
+
+
+def make_handler(settings: Settings, recorder: Recorder | None = None, dataset: Dataset | None = None) -> AppHandler:
+    """The handler that serves what `settings` say and reports to `recorder`; a missing database is no obstacle.
 
     Raises `BedivereError` SETTING_INVALID for lists of hosts or origins that hold something else.
     """
     hosts = gateway_hosts(settings)
     if hosts.warning:
         logger.warning("%s", hosts.warning)
-    server = build_server(settings, Retriever(settings))
+    server = build_server(settings, Retriever(settings, dataset), recorder)
     origins(settings, hosts)  # raises now what it would at the start
-    return AppHandler(lambda: create_app(settings, server, hosts=hosts))
+    return AppHandler(lambda: create_app(settings, server, hosts=hosts), recorder)
 
 
 def _set_log_levels(settings: Settings) -> None:
@@ -115,16 +151,31 @@ def _set_log_levels(settings: Settings) -> None:
 @cache
 def _process_handler() -> Handler:
     try:
-        settings = load_settings()
+        settings, dataset = _beginning()
+        recorder = lambda_recorder(settings) if ON_LAMBDA else PlainRecorder()
         _set_log_levels(settings)
-        handler = make_handler(settings)
+        handler = make_handler(settings, recorder, dataset)
     except BedivereError as error:
         # Raised here, it would end the process, and Lambda would start the next one to the same end, over and over.
-        logger.error("%s", error)  # noqa: TRY400 - the sentence says it all
-        refused = Refused.from_error(error)
-        return lambda event, _: answer_ping() if is_ping(event) else refuse_event(event, refused)
+        return _refusing(error)
     handler.start()
     return handler
+
+
+def _refusing(error: BedivereError) -> Handler:
+    """A handler that answers every request with `error`, which no request can mend."""
+    recorder = lambda_recorder(Settings.model_construct()) if ON_LAMBDA else PlainRecorder()
+    logger.error("%s", error)
+    refused = Refused.from_error(error)
+
+    def answer(event: object, context: object) -> Answer:
+        with recorder.invocation(request_id(event), _lambda_request_id(context)):
+            if is_ping(event):
+                return answer_ping()
+            recorder.request_failed(error.code)
+            return refuse_event(event, refused)
+
+    return answer
 
 
 def lambda_handler(event: dict[str, Any], context: object) -> Answer:
@@ -132,5 +183,5 @@ def lambda_handler(event: dict[str, Any], context: object) -> Answer:
     return _process_handler()(event, context)
 
 
-if "AWS_LAMBDA_RUNTIME_API" in os.environ:
+if ON_LAMBDA:
     _process_handler()

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
-import time
 import traceback
+from collections.abc import Mapping
 from typing import Any, Final
 
 from mcp.server.caching import CacheHint
@@ -24,11 +25,13 @@ from mcp_types import (
 )
 
 from handler import __version__
-from handler.tools import TOOLS, Service
+from handler.telemetry import OK, Call, PlainRecorder, Recorder, Stopwatch
+from handler.tools import TOOLS, Arguments, SearchArguments, Service
+from handler.tools import Tool as Contract
 from retrieval.errors import BedivereError, ErrorCode
 from retrieval.retriever import Retriever
 from retrieval.settings import Settings
-from retrieval.types import ContextReply, Reply
+from retrieval.types import ContextReply, Reply, SearchReply
 
 logger: Final = logging.getLogger("bedivere")
 
@@ -42,9 +45,26 @@ INSTRUCTIONS: Final = (
 # What is listed changes with a deployment only, and is the same for every caller.
 _HINT: Final = CacheHint(ttl_ms=300_000, scope="public")
 
+MAX_REPLY_BYTES: Final = 5_500_000
+"""The largest result that is sent, as Lambda counts it. What Lambda itself refuses is larger by the envelope."""
 
-def build_server(settings: Settings, retriever: Retriever) -> Server[Any]:
-    """The MCP server over `retriever`: tools only, stateless, the same for every transport."""
+# Escaped twice, as in a Lambda answer, one character is at most this many bytes.
+_WIDEST_CHARACTER: Final = 14
+
+# Kept of the time that a function has left, to encode a result and to hand it over.
+_SAFETY_SECONDS: Final = 1.0
+
+_LOGGED_CHARS: Final = 2000
+
+
+def build_server(settings: Settings, retriever: Retriever, recorder: Recorder | None = None) -> Server[Any]:
+    """The MCP server over `retriever`: tools only, stateless, the same for every transport.
+
+    Each call and each sync is reported to `recorder`, by default to this process's log. On Lambda a call ends before
+    the function's time does.
+    """
+    reporting = recorder or PlainRecorder()
+    retriever.dataset.listen(reporting.sync_finished)
     service = Service(settings, retriever)
     listed = {
         name: Tool(
@@ -69,11 +89,10 @@ def build_server(settings: Settings, retriever: Retriever) -> Server[Any]:
         return ListToolsResult(tools=list(listed.values()))
 
     async def call_tool(context: ServerRequestContext[Any], params: CallToolRequestParams) -> CallToolResult:
-        del context
         if params.name not in TOOLS:
             known = ", ".join(TOOLS)
             raise MCPError(INVALID_PARAMS, f"Unknown tool {params.name[:60]!r}; this server has {known}.")
-        return await _call(service, params.name, params.arguments or {})
+        return await _call(service, reporting, params.name, params.arguments or {}, _seconds_left(context))
 
     def input_schema(name: str) -> dict[str, Any] | None:
         return listed[name].input_schema if name in listed else None
@@ -90,19 +109,35 @@ def build_server(settings: Settings, retriever: Retriever) -> Server[Any]:
     )
 
 
-async def _call(service: Service, name: str, arguments: dict[str, Any]) -> CallToolResult:
+def _seconds_left(context: ServerRequestContext[Any]) -> float | None:
+    """Seconds that a call may take on Lambda; None where nothing ends it."""
+    scope: Mapping[str, Any] = getattr(context.request, "scope", {})
+    remaining = getattr(scope.get("aws.context"), "get_remaining_time_in_millis", None)
+    return None if remaining is None else remaining() / 1000 - _SAFETY_SECONDS
+
+
+async def _call(
+    service: Service, recorder: Recorder, name: str, arguments: dict[str, Any], seconds: float | None
+) -> CallToolResult:
     """The result of one call; every failure is a result too, so that an agent reads it and can mend its call."""
     tool = TOOLS[name]
-    started = time.perf_counter()
-    outcome = "ok"
+    watch = Stopwatch()
+    status: str = OK
+    asked: Arguments | None = None
+    reply: Reply | None = None
     try:
-        reply = await tool.run(service, tool.parse(arguments, service.settings))
-        return _result(reply)
+        asked = parsed = tool.parse(arguments, service.settings)
+        watch.lap("parse")
+        reply = await _within(seconds, tool, service, parsed)
+        watch.lap("retrieve")
+        result = _result(reply, tool)
+        watch.lap("encode")
+        return result
     except BedivereError as error:
-        outcome = error.code
+        status = error.code
         return _failure(error)
     except Exception as error:
-        outcome = ErrorCode.INTERNAL_ERROR
+        status = ErrorCode.INTERNAL_ERROR
         # Where, not what: an exception's own text may quote the query.
         frames = "".join(traceback.format_tb(error.__traceback__))
         logger.error("%s failed with %s\n%s", name, type(error).__name__, frames)  # noqa: TRY400
@@ -110,19 +145,86 @@ async def _call(service: Service, name: str, arguments: dict[str, Any]) -> CallT
             BedivereError(ErrorCode.INTERNAL_ERROR, "The server failed on this call; its log has the details.")
         )
     finally:
-        milliseconds = (time.perf_counter() - started) * 1000
-        logger.info("%s %s %.1f ms", name, outcome, milliseconds)
-        if service.settings.log_queries:
-            logger.info("%s asked %s", name, json.dumps(arguments, ensure_ascii=True)[:2000])
+        recorder.call_finished(
+            Call(
+                tool=name,
+                status=status,
+                milliseconds=watch.milliseconds(),
+                stages=watch.stages,
+                search_type=reply.search_type if isinstance(reply, SearchReply | ContextReply) else None,
+                hits=_hits(reply),
+                release=service.retriever.dataset.state().release,
+                degraded=_is_degraded(asked, reply),
+                arguments=json.dumps(arguments)[:_LOGGED_CHARS] if service.settings.log_queries else None,
+            )
+        )
 
 
-def _result(reply: Reply) -> CallToolResult:
+async def _within(seconds: float | None, tool: Contract[Any], service: Service, asked: Arguments) -> Reply:
+    """The reply of `tool`. Raises `BedivereError` DEADLINE_EXCEEDED where it is not there after `seconds`."""
+    limit = asyncio.timeout(seconds)
+    try:
+        async with limit:
+            return await tool.run(service, asked)
+    except TimeoutError:
+        if not limit.expired():
+            raise
+        raise BedivereError(
+            ErrorCode.DEADLINE_EXCEEDED,
+            f"No result within the {max(0.0, seconds or 0):.1f} seconds that the function had left: call again, with "
+            f"{_smaller(tool)}; where it happens often, the server's owner raises the function's timeout.",
+        ) from None
+
+
+def _hits(reply: Reply | None) -> int | None:
+    match reply:
+        case SearchReply():
+            return len(reply.hits)
+        case ContextReply():
+            return len(reply.sources)
+        case _:
+            return None
+
+
+def _is_degraded(asked: Arguments | None, reply: Reply | None) -> bool:
+    """Whether words answered a search that should have been by meaning."""
+    if not isinstance(asked, SearchArguments) or not isinstance(reply, SearchReply):
+        return False
+    return asked.search_type in {"vector", "hybrid"} and reply.search_type != asked.search_type
+
+
+def _result(reply: Reply, tool: Contract[Any]) -> CallToolResult:
+    """The wire's form of `reply`. Raises `BedivereError` REPLY_TOO_LARGE."""
     structured = reply.model_dump(mode="json", exclude_none=True)
-    if isinstance(reply, ContextReply):
-        text = reply.context
-    else:
-        text = json.dumps(structured, separators=(",", ":"), ensure_ascii=False)
+    encoded = json.dumps(structured, separators=(",", ":"), ensure_ascii=False)
+    text = reply.context if isinstance(reply, ContextReply) else encoded
+    _check_size(text, encoded, tool)
     return CallToolResult(content=[TextContent(text=text)], structured_content=structured)
+
+
+def _check_size(text: str, structured: str, tool: Contract[Any]) -> None:
+    if (len(text) + len(structured)) * _WIDEST_CHARACTER <= MAX_REPLY_BYTES:
+        return
+    # The SDK writes ASCII in one era and UTF-8 in the other, and a Lambda answer quotes it in a string: the longest
+    # of these is taken, so that the same question has the same answer everywhere.
+    inner = f"{json.dumps(text)}{json.dumps(json.loads(structured), separators=(',', ':'))}"
+    size = len(json.dumps(inner))
+    if size > MAX_REPLY_BYTES:
+        raise BedivereError(
+            ErrorCode.REPLY_TOO_LARGE,
+            f"The reply would be {size / 1e6:.1f} MB and at most {MAX_REPLY_BYTES / 1e6:.1f} MB can be sent: call "
+            f"again with {_smaller(tool)}.",
+        )
+
+
+def _smaller(tool: Contract[Any]) -> str:
+    """What to ask of `tool` that takes less."""
+    fields = tool.arguments.model_fields
+    if "context_budget" in fields:
+        return "a smaller contextBudget or limit"
+    if "limit" in fields:
+        return "a smaller limit"
+    return "verbose left out" if "verbose" in fields else "the same arguments later"
 
 
 def _failure(error: BedivereError) -> CallToolResult:

@@ -30,6 +30,22 @@ class ErrorCode(StrEnum):
     BODY_TOO_LARGE = "BODY_TOO_LARGE"
     BODY_NOT_JSON = "BODY_NOT_JSON"
     EVENT_REFUSED = "EVENT_REFUSED"
+    # What the dataset's store gives
+    DATASET_LOADING = "DATASET_LOADING"
+    DATASET_UNAVAILABLE = "DATASET_UNAVAILABLE"
+    DATASET_TOO_LARGE = "DATASET_TOO_LARGE"
+    STORE_DENIED = "STORE_DENIED"
+    STORE_NOT_FOUND = "STORE_NOT_FOUND"
+    STORE_UNREACHABLE = "STORE_UNREACHABLE"
+    RELEASE_NOT_FOUND = "RELEASE_NOT_FOUND"
+    RELEASE_DAMAGED = "RELEASE_DAMAGED"
+    RELEASE_TOO_NEW = "RELEASE_TOO_NEW"
+    # What a call may cost
+    REPLY_TOO_LARGE = "REPLY_TOO_LARGE"
+    DEADLINE_EXCEEDED = "DEADLINE_EXCEEDED"
+    # What publishing meets
+    DATASET_NOT_WHOLE = "DATASET_NOT_WHOLE"
+    PUBLISH_CONFLICT = "PUBLISH_CONFLICT"
     # What the indexer meets
     SOURCE_NOT_FOUND = "SOURCE_NOT_FOUND"
     NOTHING_INDEXED = "NOTHING_INDEXED"
@@ -60,6 +76,19 @@ MEANINGS: dict[ErrorCode, str] = {
     ErrorCode.BODY_TOO_LARGE: "The request body is larger than `BEDIVERE_MAX_BODY_BYTES`.",
     ErrorCode.BODY_NOT_JSON: "The request body is not one JSON-RPC object.",
     ErrorCode.EVENT_REFUSED: "The Lambda event is not an API Gateway HTTP request.",
+    ErrorCode.DATASET_LOADING: "The dataset is still being fetched: call again after the seconds that are named.",
+    ErrorCode.DATASET_UNAVAILABLE: "The dataset could not be fetched yet; the sentence says why and when it is tried.",
+    ErrorCode.DATASET_TOO_LARGE: "The dataset does not fit the disk: enlarge it, on AWS by `EphemeralStorageMb`.",
+    ErrorCode.STORE_DENIED: "The store refused access: check the credentials and the policy.",
+    ErrorCode.STORE_NOT_FOUND: "There is no such bucket or folder: check the address.",
+    ErrorCode.STORE_UNREACHABLE: "The store did not answer, or not in full, after several tries.",
+    ErrorCode.RELEASE_NOT_FOUND: "Nothing has been published there, or not the release that was named.",
+    ErrorCode.RELEASE_DAMAGED: "A release's manifest or part is not what was published.",
+    ErrorCode.RELEASE_TOO_NEW: "The release was published by a newer Bedivere than this one can read.",
+    ErrorCode.REPLY_TOO_LARGE: "The reply is larger than may be sent; the sentence says what to ask for instead.",
+    ErrorCode.DEADLINE_EXCEEDED: "The call would have outlived the function's time limit.",
+    ErrorCode.DATASET_NOT_WHOLE: "The dataset must not be published as it is; the sentence says what it lacks.",
+    ErrorCode.PUBLISH_CONFLICT: "Another publisher changed the current release first; the sentence says to which.",
     ErrorCode.SOURCE_NOT_FOUND: "The folder to index does not exist or is not a folder.",
     ErrorCode.NOTHING_INDEXED: "No document with text was found; the old table, if any, is untouched.",
     ErrorCode.INDEX_LOCKED: "Another `bedivere index` is writing this table.",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final, TypeVar, cast
 
+from retrieval.dataset import Dataset, open_dataset
 from retrieval.errors import BedivereError, ErrorCode
 from retrieval.layout import Layout, missing_parts
 from retrieval.search import context, snippet
@@ -19,6 +20,7 @@ from retrieval.types import (
     Hit,
     IndexStatus,
     ProvenanceStatus,
+    ReleaseStatus,
     Row,
     SearchReply,
     SearchRequest,
@@ -43,20 +45,28 @@ _NO_VECTORS: Final = "Vector and hybrid search are not available in this version
 
 
 class Retriever:
-    """Answers from the tables of one database. Cheap to make: nothing is opened until it is asked."""
+    """Answers from the tables of one dataset. Cheap to make: nothing is opened until it is asked.
 
-    def __init__(self, settings: Settings) -> None:
+    Each question is answered from one database from beginning to end, whatever release takes over meanwhile.
+    """
+
+    def __init__(self, settings: Settings, dataset: Dataset | None = None) -> None:
+        self.dataset = dataset or open_dataset(settings)
         self._settings = settings
-        self._database = Database(settings.database)
+
+    def start(self) -> None:
+        """Begins to fetch a released dataset, in a thread. Cheap, may be called often, never raises."""
+        self.dataset.start()
 
     async def search(self, request: SearchRequest) -> SearchReply:
         """Ranked hits for a question.
 
         Raises `BedivereError`: INVALID_QUERY, TABLE_NOT_FOUND, COLUMN_NOT_FOUND, TEXT_COLUMN_MISSING, TOO_MANY_COLUMNS,
-        DATABASE_NOT_SET, DATABASE_NOT_FOUND or TABLE_UNREADABLE.
+        DATABASE_NOT_SET, DATABASE_NOT_FOUND, TABLE_UNREADABLE, DATASET_LOADING or DATASET_UNAVAILABLE.
         """
         question = _checked(request.query)
         name = request.table or self._settings.table
+        database = await self.dataset.current()
 
         async def ask(table: Table) -> SearchReply:
             if request.text_column and request.text_column not in {column.name for column in table.columns}:
@@ -84,38 +94,49 @@ class Retriever:
                 notes.append("Nothing in the table matches any word of the query.")
             return SearchReply(search_type="text", table=name, hits=hits, truncated=truncated, notes=notes)
 
-        return await self._database.read(name, ask)
+        return await database.read(name, ask)
 
     async def context(self, request: ContextRequest) -> ContextReply:
         """One Markdown block for a question, or an overview of the corpus. Raises what `search` raises."""
         if not request.warm_start:
             _checked(request.question, "question")
         name = request.table or self._settings.table
+        database = await self.dataset.current()
 
         async def ask(table: Table) -> ContextReply:
             layout = self._layout(table, None)
             notes = _notes(table, layout, "auto")
             if request.warm_start:
                 pages = [page async for page in table.pages(layout, _WARM_START_ROWS)]
-                sizes = await self._sizes(name, table)
+                sizes = await _sizes(database, name, table)
                 return context.overview(request, pages, sizes, table=name, notes=notes)
             plan = _plan(nfc(request.question), layout, notes)
             hits = await table.search_text(plan, layout, request.limit)
             near = await table.chunks(context.spans_around(hits), layout)
             return context.block(request, hits, near, table=name, notes=notes)
 
-        return await self._database.read(name, ask)
+        return await database.read(name, ask)
 
     async def status(self, *, verbose: bool) -> StatusReply:
-        """The database, its tables and what limits them. A problem is part of the answer, never an exception."""
+        """The database, its tables and what limits them. A problem is part of the answer, never an exception.
+
+        Waits for no sync: before the first, the problem is DATASET_LOADING or DATASET_UNAVAILABLE.
+        """
         settings = self._settings
         embeddings = EmbeddingsStatus(available=False, reason=f"{_NO_VECTORS}.", model=settings.embedding_model)
         try:
-            names = self._database.names()
+            database = self.dataset.served()
+            names = database.names()
         except BedivereError as error:
             return StatusReply(
-                connected=False, problem=str(error), default_table=settings.table, tables=[], embeddings=embeddings
+                connected=False,
+                problem=str(error),
+                default_table=settings.table,
+                release=self._release(),
+                tables=[],
+                embeddings=embeddings,
             )
+        release = self._release()
         problem = None
         if settings.table not in names:
             problem = (
@@ -126,17 +147,33 @@ class Retriever:
             connected=True,
             problem=problem,
             default_table=settings.table,
-            tables=await self._table_statuses(names, verbose=verbose),
+            release=release,
+            tables=await self._table_statuses(database, names, verbose=verbose),
             embeddings=embeddings,
             left_out=max(0, len(names) - _MAX_LISTED_TABLES),
         )
 
-    async def _table_statuses(self, names: list[str], *, verbose: bool) -> list[TableStatus]:
+    def _release(self) -> ReleaseStatus | None:
+        """What `dataset` says of its release; None where a plain folder serves."""
+        state = self.dataset.state()
+        if not state.from_releases:
+            return None
+        return ReleaseStatus(
+            id=state.release,
+            created_at=state.created_at,
+            age_seconds=state.age_seconds,
+            synced_at=state.synced_at,
+            sync_ms=state.sync_milliseconds,
+            sync_bytes=state.sync_bytes,
+            last_failure=str(state.failure.code) if state.failure else None,
+        )
+
+    async def _table_statuses(self, database: Database, names: list[str], *, verbose: bool) -> list[TableStatus]:
         """The first tables, and the columns of as many as keep the reply readable."""
         statuses: list[TableStatus] = []
         room = _MAX_LISTED_COLUMNS
         for name in names[:_MAX_LISTED_TABLES]:
-            status = await self._table_status(name, verbose=verbose)
+            status = await self._table_status(database, name, verbose=verbose)
             columns = status.columns or []
             if len(columns) > room:
                 note = f"Its {len(columns)} columns are left out to keep the reply small."
@@ -146,7 +183,7 @@ class Retriever:
             statuses.append(status)
         return statuses
 
-    async def _table_status(self, name: str, *, verbose: bool) -> TableStatus:
+    async def _table_status(self, database: Database, name: str, *, verbose: bool) -> TableStatus:
         async def ask(table: Table) -> TableStatus:
             rows = await table.count()
             problem, notes = None, list[str]()
@@ -169,22 +206,23 @@ class Retriever:
             )
 
         try:
-            return await self._database.read(name, ask)
+            return await database.read(name, ask)
         except BedivereError as error:
             return TableStatus(name=name, problem=str(error))
 
-    async def _sizes(self, name: str, table: Table) -> dict[str, int | None]:
-        """Rows of every table of the database; None for one that cannot be read."""
-        sizes: dict[str, int | None] = {}
-        for other in self._database.names():
-            try:
-                sizes[other] = await (table if other == name else await self._database.table(other)).count()
-            except BedivereError:
-                sizes[other] = None
-        return sizes
-
     def _layout(self, table: Table, text_column: str | None) -> Layout:
         return table.layout(text_column or self._settings.text_column)
+
+
+async def _sizes(database: Database, name: str, table: Table) -> dict[str, int | None]:
+    """Rows of every table of the database; None for one that cannot be read. `table` is the one called `name`."""
+    sizes: dict[str, int | None] = {}
+    for other in database.names():
+        try:
+            sizes[other] = await (table if other == name else await database.table(other)).count()
+        except BedivereError:
+            sizes[other] = None
+    return sizes
 
 
 def _checked(question: str, name: str = "query") -> str:

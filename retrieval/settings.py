@@ -79,8 +79,11 @@ class Settings(BaseSettings):
     database: str | None = Field(
         default=None,
         validation_alias=_names("BEDIVERE_DATASET", "LANCEDB_PATH"),
-        description="The LanceDB database folder. It is only read, and never created.",
-        json_schema_extra={"range": "a folder"},
+        description=(
+            "The LanceDB database folder, or the store of its releases: `s3://BUCKET/PREFIX` or `file:///FOLDER`. "
+            "It is only read, and never created."
+        ),
+        json_schema_extra={"range": "a folder, an s3:// or a file:// address"},
     )
     table: str = Field(
         default="documents",
@@ -186,6 +189,40 @@ class Settings(BaseSettings):
         validation_alias=_names("BEDIVERE_MAX_BODY_BYTES"),
         description="The largest request body that is read; a larger one is answered 413.",
         json_schema_extra={"range": "a whole number from 1024 to 4194304"},
+    )
+    refresh_seconds: int = Field(
+        default=60,
+        ge=1,
+        le=86_400,
+        validation_alias=_names("BEDIVERE_REFRESH_SECONDS"),
+        description="Seconds after which a server of releases looks for a newer one.",
+        json_schema_extra={"range": "a whole number from 1 to 86400"},
+    )
+    dataset_wait_seconds: float = Field(
+        default=15.0,
+        ge=0,
+        le=25,
+        validation_alias=_names("BEDIVERE_DATASET_WAIT_SECONDS"),
+        description="Seconds that a call waits for the first sync before it answers DATASET_LOADING.",
+        json_schema_extra={"range": "a number from 0 to 25"},
+    )
+    sync_folder: str | None = Field(
+        default=None,
+        validation_alias=_names("BEDIVERE_SYNC_FOLDER"),
+        description=(
+            "The folder that releases are copied to. Unset: `/tmp/bedivere` on Lambda, elsewhere `bedivere` in the "
+            "user's cache folder."
+        ),
+        json_schema_extra={"range": "a folder"},
+    )
+    metrics_namespace: str = Field(
+        default="Bedivere",
+        min_length=1,
+        max_length=255,
+        pattern=r"^[A-Za-z0-9._/#:-]+$",
+        validation_alias=_names("BEDIVERE_METRICS_NAMESPACE"),
+        description="The CloudWatch namespace of the metrics that the Lambda handler writes to its log.",
+        json_schema_extra={"range": "1 to 255 letters, digits and . _ / # : -"},
     )
     log_level: Annotated[LogLevel, BeforeValidator(_log_level)] = Field(
         default="info",

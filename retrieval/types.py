@@ -183,12 +183,27 @@ class EmbeddingsStatus(Reply):
     model: str | None = Field(default=None, description="The configured model.")
 
 
+class ReleaseStatus(Reply):
+    """The release that serves, where the dataset is a store of releases."""
+
+    id: str | None = Field(default=None, description="The release that serves; null where none does yet.")
+    created_at: str | None = Field(default=None, description="When it was published, UTC.")
+    age_seconds: int | None = Field(default=None, description="Seconds since it was published.")
+    synced_at: str | None = Field(default=None, description="When this server took it into service, UTC.")
+    sync_ms: int | None = Field(default=None, description="Milliseconds that fetching it took.")
+    sync_bytes: int | None = Field(default=None, description="Bytes fetched; 0 where it was on the disk already.")
+    last_failure: str | None = Field(
+        default=None, description="Code of the failure of the last look for a newer one; null after a success."
+    )
+
+
 class StatusReply(Reply):
     """The state of the database, for an agent or an operator."""
 
     connected: bool = Field(description="True where the database folder can be read.")
     problem: str | None = Field(default=None, description="CODE: sentence with the way out, where it cannot.")
     default_table: str = Field(description="The table that is searched when a call names none.")
+    release: ReleaseStatus | None = Field(default=None, description="Null where a plain folder serves.")
     tables: list[TableStatus] = Field(description="The tables of the database, by name, at most 100.")
     left_out: int = Field(default=0, description="Tables that are not listed.")
     embeddings: EmbeddingsStatus = Field(description="Whether vector and hybrid search work.")

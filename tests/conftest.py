@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, cast
@@ -15,6 +16,12 @@ from lancedb.index import FTS
 
 from retrieval.indexing.build import build_table
 from retrieval.indexing.job import Options
+
+pytest_plugins = ["tests.s3_server"]
+
+# A shell that starts the tests in the background has them ignore Ctrl-C, and every process that they start.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 SETTINGS_PREFIXES = ("BEDIVERE_", "LANCELOT_", "LANCEDB_", "OPENAI_", "EMBEDDING_")
 

@@ -21,6 +21,8 @@ from typer.testing import CliRunner
 
 from handler.cli import app
 from handler.cli.terminal import ExitCode
+from handler.protocol import MAX_REPLY_BYTES
+from handler.telemetry import METRICS
 from handler.tools import TOOLS, Service
 from retrieval.errors import MEANINGS, ErrorCode
 from retrieval.indexing import chunks, formats, metadata, rows, sources
@@ -40,7 +42,17 @@ ROOT = Path(__file__).parents[1]
 DOCS = sorted(path.name for path in (ROOT / "docs").glob("*.md"))
 PAGES = ("README.md", "CONTRIBUTING.md", *(f"docs/{name}" for name in DOCS))
 USER_PAGES = tuple(page for page in PAGES if page != "CONTRIBUTING.md")
-OPTIONS_PAGES = {"index": "docs/indexing.md", "search": "docs/retrieval.md", "serve": "docs/serving.md"}
+OPTIONS_PAGES = {
+    "index": "docs/indexing.md",
+    "publish": "docs/releases.md#Publishing",
+    "releases": "docs/releases.md#Listing",
+    "rollback": "docs/releases.md#Rolling back",
+    "prune": "docs/releases.md#Pruning",
+    "search": "docs/retrieval.md",
+    "serve": "docs/serving.md#Serving documents over MCP",
+    "smoke": "docs/observability.md",
+    "status": "docs/serving.md#Which release serves",
+}
 EXAMPLE = ("/CONTRIBUTING.md", "/SECURITY.md")
 
 
@@ -449,7 +461,8 @@ def test_each_option_stands_in_the_table_of_its_command_with_its_default_and_not
             label = str(parameter.name).upper()
             default = "required" if parameter.required else None
         expected[label] = default
-    listed = page(OPTIONS_PAGES[command]).rows("Option")
+    name, _, heading = OPTIONS_PAGES[command].partition("#")
+    listed = page(name).rows("Option", heading or None)
 
     assert names(listed, "Option") == list(expected)
     stated = {label: row["Default"] for label, row in zip(names(listed, "Option"), listed, strict=True)}
@@ -541,7 +554,7 @@ def test_each_command_and_option_in_running_text_exists() -> None:
 
 def test_each_make_command_in_the_documentation_has_its_target_and_variables() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    targets = set(re.findall(r"^([a-z0-9]+):", makefile, re.MULTILINE))
+    targets = set(re.findall(r"^([a-z0-9-]+):", makefile, re.MULTILINE))
     assigned = set(re.findall(r"\$\((?:if \$\()?([A-Z_]+)\)", makefile))
     called = [
         (name, word)
@@ -558,6 +571,25 @@ def test_each_make_command_in_the_documentation_has_its_target_and_variables() -
 
 def inline_make_commands(name: str) -> Iterator[Sequence[str]]:
     return (words for span in page(name).spans if span.startswith("make") for words in commands_of(span))
+
+
+# Metrics
+
+
+def test_each_metric_stands_in_the_table_with_its_unit_and_dimensions_and_nothing_else_does() -> None:
+    documented = {
+        row["Metric"].strip("`"): (row["Unit"], tuple(row["Dimensions"].replace("`", "").split(", ")))
+        for row in page("docs/observability.md").rows("Metric")
+    }
+
+    assert documented == METRICS
+
+
+def test_each_alarm_is_on_a_metric_and_a_code_that_exist() -> None:
+    for row in page("docs/observability.md").rows("Alarm"):
+        metric, *rest = re.findall(r"`(\w+)`", row["Metric"])
+        assert metric in METRICS
+        assert set(rest) <= {"code", *ErrorCode}
 
 
 # Columns, formats and figures
@@ -605,6 +637,7 @@ def test_the_boosts_are_those_of_the_plan() -> None:
         ("docs/retrieval.md", f"at most {SNIPPET_CHARS} characters"),
         ("docs/errors.md", f"1 to {MAX_QUERY_CHARS:,} characters"),
         ("docs/errors.md", f"The limit is {MAX_COLUMNS}."),
+        ("docs/observability.md", f"more than {MAX_REPLY_BYTES / 1e6:.1f} MB"),
         ("docs/tools.md", f"more than {MAX_COLUMNS} columns"),
         ("docs/tools.md", f"under {MAX_REPLY_CHARS:,} characters"),
     ],

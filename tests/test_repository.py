@@ -166,7 +166,7 @@ def test_there_is_no_second_lock_file() -> None:
 
 def make_help() -> Mapping[str, str]:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    return dict(re.findall(r"^([a-z0-9]+):.*## (.+)$", makefile, re.MULTILINE))
+    return dict(re.findall(r"^([a-z0-9-]+):.*## (.+)$", makefile, re.MULTILINE))
 
 
 def test_each_target_that_a_developer_is_promised_exists_and_is_explained() -> None:
@@ -178,7 +178,7 @@ def test_each_make_command_that_the_documentation_names_exists() -> None:
     named = {
         (page.name, target)
         for page in pages
-        for target in re.findall(r"(?:^ {4}|`|&& )make ([a-z0-9]+)", page.read_text(encoding="utf-8"), re.MULTILINE)
+        for target in re.findall(r"(?:^ {4}|`|&& )make ([a-z0-9-]+)", page.read_text(encoding="utf-8"), re.MULTILINE)
     }
 
     assert {(page, target) for page, target in named if target not in make_help()} == set()

@@ -11,8 +11,14 @@ except ImportError:  # pragma: no cover - seen only where the extra is not insta
 
 from handler import __version__
 from handler.cli.index import index
+from handler.cli.prune import prune
+from handler.cli.publish import publish
+from handler.cli.releases import releases
+from handler.cli.rollback import rollback
 from handler.cli.search import search
 from handler.cli.serve import serve
+from handler.cli.smoke import smoke
+from handler.cli.status import status
 from handler.cli.terminal import ExitCode
 
 app = typer.Typer(
@@ -25,6 +31,12 @@ app = typer.Typer(
 app.command()(index)
 app.command()(search)
 app.command()(serve)
+app.command()(publish)
+app.command()(releases)
+app.command()(rollback)
+app.command()(prune)
+app.command()(smoke)
+app.command()(status)
 
 
 def _print_version(value: bool) -> None:

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from handler.cli.terminal import fail
+from handler.cli.waiting import ready
 from retrieval.errors import BedivereError
 from retrieval.retriever import Retriever
 from retrieval.search.snippet import matched_spans
@@ -37,7 +38,7 @@ def search(
     try:
         settings = load_settings(database=db)
         request = SearchRequest(query=question, limit=limit, table=table, path_prefix=path_prefix)
-        reply = asyncio.run(Retriever(settings).search(request))
+        reply = asyncio.run(_search(Retriever(settings), request))
     except BedivereError as error:
         fail(error, as_json=as_json)
     if as_json:
@@ -48,6 +49,10 @@ def search(
 
 # What would move the cursor, colour the screen or set its title: a document is not to be trusted with a terminal.
 _CONTROLS: Final = dict.fromkeys([*range(0x20), *range(0x7F, 0xA0)])
+
+
+async def _search(retriever: Retriever, request: SearchRequest) -> SearchReply:
+    return await (await ready(retriever)).search(request)
 
 
 def _print(reply: SearchReply, question: str) -> None:

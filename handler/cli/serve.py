@@ -16,7 +16,7 @@ from urllib.parse import quote
 import typer
 
 from handler.cli.terminal import ExitCode, fail
-from retrieval.errors import BedivereError
+from retrieval.errors import BedivereError, ErrorCode
 from retrieval.settings import Settings, load_settings
 
 if TYPE_CHECKING:
@@ -99,7 +99,10 @@ def _retriever(settings: Settings) -> Retriever:
     # Imported where it is needed: `bedivere --help` loads no database.
     from retrieval.retriever import Retriever
 
-    return Retriever(settings)
+    retriever = Retriever(settings)
+    # A release is fetched while the client connects.
+    retriever.start()
+    return retriever
 
 
 def _serve_stdio(settings: Settings) -> None:
@@ -133,8 +136,7 @@ def _serve_http(settings: Settings, host: str, port: int) -> None:
         typer.echo(f"warning: {hosts.warning}", err=True)
     _print_banner(settings, host, port)
     _print_state(asyncio.run(retriever.status(verbose=False)))
-    typer.echo("Stop it with Ctrl-C.")
-    serve_http(app, listener)
+    serve_http(app, listener, announce=lambda: typer.echo("Stop it with Ctrl-C."))
 
 
 def _listen(host: str, port: int) -> socket.socket:
@@ -161,7 +163,9 @@ def _print_banner(settings: Settings, host: str, port: int) -> None:
 def _print_state(status: StatusReply) -> None:
     """What is served, or what stands in the way: a wrong folder should not wait for an agent to be found."""
     for problem in [status.problem, *(table.problem for table in status.tables)]:
-        if problem:
+        if problem and problem.startswith(ErrorCode.DATASET_LOADING):
+            typer.echo("The release is being fetched; calls wait for it.")
+        elif problem:
             typer.echo(f"warning: {problem}", err=True)
     for table in status.tables:
         if table.rows is not None:

@@ -24,6 +24,16 @@ def clean_environment(**settings: str) -> dict[str, str]:
     return {**kept, **settings}
 
 
+def ended(process: subprocess.Popen[str], seconds: float = 20) -> tuple[int, str]:
+    """The exit code of `process` and what it wrote to standard error; killed and failed where it does not end."""
+    try:
+        _, errors = process.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        raise
+    return process.returncode, errors or ""
+
+
 @contextmanager
 def serving(*options: str, **settings: str) -> Generator[str]:
     """`bedivere serve --http` with `options` on a free port; yields the URL that it prints."""
@@ -38,7 +48,7 @@ def serving(*options: str, **settings: str) -> Generator[str]:
             yield found.group()
         finally:
             server.terminate()
-            server.communicate(timeout=20)
+            ended(server)
 
 
 @pytest.fixture(scope="session")

@@ -25,7 +25,7 @@ from handler.main import make_handler
 from retrieval.indexing.build import build_table
 from retrieval.indexing.job import Options
 from retrieval.settings import load_settings
-from tests.e2e.conftest import BEDIVERE, clean_environment, serving
+from tests.e2e.conftest import BEDIVERE, clean_environment, ended, serving
 from tests.lambda_bridge import LambdaTransport
 
 pytestmark = [pytest.mark.anyio, pytest.mark.e2e]
@@ -173,19 +173,25 @@ def test_stdio_speaks_protocol_only_and_ends_when_its_input_closes(handbook: Pat
 def test_a_line_that_is_no_message_is_answered_and_the_next_one_too(handbook: Path) -> None:
     ping = '{"jsonrpc":"2.0","id":1,"method":"ping"}'
     lines = ["garbage", '{"jsonrpc":"2.0","id":5,"method":"ping","params":{"a":"\\ud800"}}', "[" * 5000, ping]
-    ended = subprocess.run(
+    with subprocess.Popen(
         [*BEDIVERE, "serve"],
         env=clean_environment(LANCEDB_PATH=str(handbook)),
-        input="\n".join(lines) + "\n",
-        capture_output=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
-        timeout=60,
-        check=False,
-    )
-    answers = [json.loads(line) for line in ended.stdout.splitlines()]
+    ) as server:
+        assert server.stdin is not None
+        assert server.stdout is not None
+        server.stdin.write("\n".join(lines) + "\n")
+        server.stdin.flush()
+        # A client's input stays open until it has its answers.
+        answers = [json.loads(server.stdout.readline()) for _ in lines]
+        code, errors = ended(server)
     assert [answer["id"] for answer in answers] == [None, None, None, 1]
     assert [answer.get("error", {}).get("data", {}).get("code") for answer in answers[:3]] == ["BODY_NOT_JSON"] * 3
-    assert "garbage" not in ended.stderr
+    assert code == 0
+    assert "garbage" not in errors
 
 
 def test_ctrl_c_ends_a_server_over_stdio_though_its_input_stays_open(handbook: Path) -> None:
@@ -202,7 +208,11 @@ def test_ctrl_c_ends_a_server_over_stdio_though_its_input_stays_open(handbook: P
         server.stdin.flush()
         assert '"id":1' in server.stdout.readline()
         server.send_signal(signal.SIGINT)
-        assert server.wait(timeout=20) == 0
+        # Its input stays open: only the signal can end it.
+        try:
+            assert server.wait(timeout=20) == 0
+        finally:
+            server.kill()
 
 
 @pytest.mark.parametrize(
@@ -236,6 +246,6 @@ def test_ctrl_c_ends_an_http_server_quietly(handbook: Path) -> None:
         while not server.stdout.readline().startswith("Stop it"):
             assert server.poll() is None
         server.send_signal(signal.SIGINT)
-        _, errors = server.communicate(timeout=20)
-    assert server.returncode == 0
+        code, errors = ended(server)
+    assert code == 0
     assert "Traceback" not in errors

@@ -239,7 +239,7 @@ def test_an_answer_that_lambda_would_refuse_becomes_an_error_that_says_so(
     answer = request(load("v2_default_stage"))({"status": 200, "headers": RESPONSE_HEADERS, "body": body})
 
     assert answer["statusCode"] == 500
-    assert json.loads(answer["body"])["error"]["data"] == {"code": "INTERNAL_ERROR"}
+    assert json.loads(answer["body"])["error"]["data"] == {"code": "REPLY_TOO_LARGE"}
     assert "ask for fewer" in answer["body"]
     assert str(len(body)) in caplog.text
 

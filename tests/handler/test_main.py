@@ -1,19 +1,23 @@
 """The Lambda entry point: how it starts, what it outlives, and what it answers when it cannot."""
 
 import asyncio
+import json
 import logging
 import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from handler import main
 from handler.main import AppHandler, make_handler
-from retrieval.errors import BedivereError
+from handler.telemetry import PlainRecorder
+from retrieval.errors import BedivereError, ErrorCode
 from retrieval.settings import Settings
 from tests.handler.events import code, load
 
@@ -162,6 +166,51 @@ def test_what_the_adapter_itself_cannot_do_is_a_json_rpc_error(
     assert "could not be answered" in caplog.text
 
 
+# What the recorder is told
+
+
+class Remembering(PlainRecorder):
+    """Keeps what it is told, in order."""
+
+    def __init__(self) -> None:
+        self.told: list[object] = []
+
+    def invocation(self, correlation_id: str | None, request_id: str | None) -> AbstractContextManager[None]:
+        self.told.append((correlation_id, request_id))
+        return super().invocation(correlation_id, request_id)
+
+    def request_failed(self, code: ErrorCode) -> None:
+        self.told.append(code)
+
+
+class Context:
+    """What Lambda passes beside the event."""
+
+    aws_request_id = "lambda-1"
+
+
+def test_each_invocation_is_known_by_the_gateways_id_and_lambdas(closing: Callable[[AppHandler], AppHandler]) -> None:
+    recorder = Remembering()
+    handler = closing(AppHandler(App().make, recorder))
+    for event, context in ((load("v2_default_stage"), Context()), (load("v1_rest_stage"), None), ({}, None)):
+        handler(event, context)
+    assert recorder.told == [
+        ("PJk2tgXcjoEEMRA=", "lambda-1"),
+        ("4f2b7c1e-9a36-4d58-8f70-1c2d3e4f5a6b", None),
+        (None, None),
+    ]
+
+
+def test_a_request_that_the_server_fails_is_reported_and_one_that_it_refuses_is_not(
+    closing: Callable[[AppHandler], AppHandler],
+) -> None:
+    recorder = Remembering()
+    handler = closing(AppHandler(App(failures=1).make, recorder))
+    handler(load("v2_default_stage"), Context())
+    handler({"Records": []}, Context())
+    assert [told for told in recorder.told if not isinstance(told, tuple)] == [ErrorCode.INTERNAL_ERROR]
+
+
 # The start
 
 
@@ -171,15 +220,20 @@ def test_lists_that_hold_something_else_are_known_at_the_start() -> None:
             make_handler(wrong)
 
 
+def forget() -> None:
+    for kept in (main._beginning, main._process_handler):  # pyright: ignore[reportPrivateUsage]
+        kept.cache_clear()
+
+
 @pytest.fixture
 def fresh_process() -> Iterator[None]:
     """The handler of the process forgotten, before and after."""
-    main._process_handler.cache_clear()  # pyright: ignore[reportPrivateUsage]
+    forget()
     yield
     made = main._process_handler()  # pyright: ignore[reportPrivateUsage]
     if isinstance(made, AppHandler):
         made.close()
-    main._process_handler.cache_clear()  # pyright: ignore[reportPrivateUsage]
+    forget()
     for name in ("bedivere", "mangum", "mcp"):
         logging.getLogger(name).setLevel(logging.NOTSET)
 
@@ -231,7 +285,8 @@ def test_an_import_brings_nothing_that_the_first_answer_does_not_need() -> None:
     done = python(
         "import gc, sys, handler.main\n"
         "assert gc.isenabled() and gc.get_freeze_count()\n"
-        "print(*sorted({'openai', 'typer', 'rich', 'handler.cli', 'boto3', 'yaml', 'lxml'} & {*sys.modules}))"
+        "unwanted = 'aws_lambda_powertools boto3 handler.cli lxml openai rich typer yaml'.split()\n"
+        "print(*sorted({*unwanted} & {*sys.modules}))"
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "\n", "")
 
@@ -242,18 +297,62 @@ import handler.main as main
 assert main._process_handler.cache_info().currsize == 1, "made while Lambda initialises"
 event = json.loads(pathlib.Path("tests/events/v2_default_stage.json").read_text())
 answers = [main.lambda_handler(event, None) for _ in range(3)]
-print([answer["statusCode"] for answer in answers])
+print(json.dumps({"answers": [answer["statusCode"] for answer in answers]}))
 getattr(main._process_handler(), "close", int)()
 """
 
 
+def lines_in_lambda(**settings: str) -> list[dict[str, Any]]:
+    """Every line that IN_LAMBDA writes; each is JSON."""
+    done = python(IN_LAMBDA, AWS_LAMBDA_RUNTIME_API="127.0.0.1:9001", **settings)
+    assert (done.returncode, done.stderr) == (0, "")
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
 def test_in_lambda_the_handler_is_made_at_import_without_a_warning() -> None:
-    done = python(IN_LAMBDA, AWS_LAMBDA_RUNTIME_API="127.0.0.1:9001")
-    assert (done.returncode, done.stdout, done.stderr) == (0, "[200, 200, 200]\n", "")
+    metrics, answers = lines_in_lambda()
+
+    assert answers == {"answers": [200, 200, 200]}
+    assert metrics["ColdStart"] == [1.0]
 
 
 def test_in_lambda_a_bad_setting_does_not_end_the_process() -> None:
-    done = python(IN_LAMBDA, AWS_LAMBDA_RUNTIME_API="127.0.0.1:9001", BEDIVERE_ALLOWED_HOSTS="https://x")
-    assert (done.returncode, done.stdout) == (0, "[500, 500, 500]\n")
-    assert done.stderr.count("\n") == 1
-    assert done.stderr.startswith("SETTING_INVALID: BEDIVERE_ALLOWED_HOSTS must be host names")
+    first, *metrics, answers = lines_in_lambda(BEDIVERE_ALLOWED_HOSTS="https://x")
+
+    assert answers == {"answers": [500, 500, 500]}
+    assert first["level"] == "ERROR"
+    assert first["message"].startswith("SETTING_INVALID: BEDIVERE_ALLOWED_HOSTS must be host names")
+    assert [line["code"] for line in metrics if "Errors" in line] == ["SETTING_INVALID"] * 3
+
+
+@pytest.mark.parametrize("settings", [{"BEDIVERE_MAX_BODY_BYTES": "many"}, {"BEDIVERE_DATASET": "s3://"}])
+def test_in_lambda_what_cannot_be_read_or_fetched_is_said_in_json_and_does_not_end_the_process(
+    settings: dict[str, str],
+) -> None:
+    lines = lines_in_lambda(**settings)
+
+    (answers,) = (line["answers"] for line in lines if "answers" in line)
+    assert len(answers) == 3
+
+
+FIRST_THINGS_FIRST = """
+import builtins, sys
+order = []
+import_before = builtins.__import__
+def watching(name, *rest):
+    if name.partition(".")[0] in {"mangum", "mcp", "starlette"} and "imports" not in order:
+        order.append("imports")
+    return import_before(name, *rest)
+builtins.__import__ = watching
+from retrieval.dataset import ReleasedDataset
+ReleasedDataset.start = lambda self: order.append("download")
+import handler.main
+print(*order)
+"""
+
+
+def test_in_lambda_the_download_begins_before_the_imports_that_take_long(tmp_path: Path) -> None:
+    done = python(
+        FIRST_THINGS_FIRST, AWS_LAMBDA_RUNTIME_API="127.0.0.1:9001", BEDIVERE_DATASET=(tmp_path / "store").as_uri()
+    )
+    assert (done.returncode, done.stdout.split()) == (0, ["download", "imports"])

@@ -36,7 +36,11 @@ def live_server(folder: Path) -> Generator[str]:
             yield f"http://127.0.0.1:{port}/mcp"
         finally:
             server.terminate()
-            server.wait(timeout=20)
+            try:
+                server.wait(timeout=20)
+            except subprocess.TimeoutExpired:
+                server.kill()
+                raise
 
 
 def _environment() -> dict[str, str]:

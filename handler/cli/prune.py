@@ -1,0 +1,47 @@
+"""`bedivere prune`: removes releases that nobody needs any more."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict
+from datetime import timedelta
+from typing import Annotated
+
+import typer
+
+from handler.cli.progress import counted, size_text
+from handler.cli.publish import STORE_HELP
+from handler.cli.terminal import fail
+from retrieval.errors import BedivereError
+from retrieval.release.store import open_store
+
+
+def prune(
+    store: Annotated[str, typer.Argument(help=STORE_HELP, show_default=False)],
+    keep: Annotated[int, typer.Option(min=1, help="How many of the newest releases to keep.", show_default=False)],
+    grace_hours: Annotated[
+        float,
+        typer.Option(min=0, max=87_600, help="Spare what was published, or was current, within so many hours."),
+    ] = 24,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be removed, and remove nothing.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print what was done as one JSON object.")] = False,
+) -> None:
+    """Remove old releases, and what interrupted runs of publish left.
+
+    Never the current release, nor one that servers may still be reading, nor a part that another release refers to.
+    """
+    from retrieval.release.history import prune as prune_store
+
+    try:
+        pruned = prune_store(open_store(store), keep, grace=timedelta(hours=grace_hours), dry_run=dry_run)
+    except BedivereError as error:
+        fail(error, as_json=as_json)
+    if as_json:
+        sys.stdout.write(json.dumps({**asdict(pruned), "dry_run": dry_run}) + "\n")
+        return
+    for release in pruned.releases:
+        typer.echo(release)
+    verb = "would be removed" if dry_run else "removed"
+    releases, objects = counted(len(pruned.releases), "release"), counted(pruned.objects, "object")
+    typer.echo(f"{releases} {verb}: {objects}, {size_text(pruned.bytes)}")

@@ -1,0 +1,77 @@
+"""`bedivere smoke`: whether an endpoint serves its clients and refuses the others, as a table or as JSON."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+from urllib.parse import urlsplit
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from handler.cli.terminal import ExitCode
+
+if TYPE_CHECKING:
+    from handler.smoke import Check
+
+
+def smoke(
+    url: Annotated[str, typer.Argument(help="The endpoint, such as https://docs.example.com/mcp.", show_default=False)],
+    query: Annotated[
+        str | None,
+        typer.Option(help="What to search for. Default: a title from the documents' overview.", show_default=False),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the checks as one JSON object.")] = False,
+) -> None:
+    """Check a running endpoint: both protocol eras, a search, a context block, and what it must refuse.
+
+    Exits with 0 where every check passed, else with 1.
+    """
+    if not _is_url(url):
+        raise typer.BadParameter("not a URL that starts with http:// or https:// and names a host")
+    # Imported where it is needed: `bedivere --help` loads no client.
+    from handler.smoke import Unreachable
+    from handler.smoke import smoke as checks_of
+
+    try:
+        checks = asyncio.run(checks_of(url, query))
+    except Unreachable as reason:
+        if as_json:
+            typer.echo(json.dumps({"url": url, "passed": False, "checks": [], "problem": str(reason)}))
+        else:
+            typer.echo(f"Cannot reach {url}: {reason}", err=True)
+        raise typer.Exit(ExitCode.FAILURE) from None
+    passed = all(check.passed for check in checks)
+    if as_json:
+        typer.echo(json.dumps({"url": url, "passed": passed, "checks": [asdict(check) for check in checks]}))
+    else:
+        _print(checks)
+    raise typer.Exit(ExitCode.DONE if passed else ExitCode.FAILURE)
+
+
+def _is_url(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        _ = parts.port  # raises for one that is no number
+    except ValueError:
+        return False
+    return parts.scheme in {"http", "https"} and bool(parts.hostname)
+
+
+def _print(checks: list[Check]) -> None:
+    table = Table(box=None, pad_edge=False)
+    table.add_column("Check")
+    table.add_column("Result")
+    table.add_column("ms", justify="right")
+    table.add_column("Found", overflow="fold")
+    for check in checks:
+        result = Text("pass", style="green") if check.passed else Text("FAIL", style="bold red")
+        table.add_row(Text(check.name), result, f"{check.milliseconds:.0f}", Text(check.detail))
+    console = Console(highlight=False)
+    console.print(table)
+    failed = sum(not check.passed for check in checks)
+    console.print(f"{failed} of {len(checks)} checks failed." if failed else f"All {len(checks)} checks passed.")

@@ -1,0 +1,102 @@
+"""`bedivere status`: what serves, how old it is and what limits it, the same that lancedb_status tells an agent."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from handler.cli.terminal import ExitCode, fail
+from handler.cli.waiting import ready
+from retrieval.errors import BedivereError
+from retrieval.retriever import Retriever
+from retrieval.settings import Settings, load_settings
+from retrieval.types import ReleaseStatus, StatusReply, TableStatus
+
+
+def status(
+    db: Annotated[
+        str | None,
+        typer.Option(
+            "--db",
+            "--database",
+            help="The database folder, or the store of its releases. Default: BEDIVERE_DATASET.",
+            show_default=False,
+        ),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the status as one JSON object.")] = False,
+) -> None:
+    """Show which release serves, its age, the figures of its sync, and the tables.
+
+    A release that is not on this machine's disk is fetched first, as the server would. Exits with 1 where nothing can
+    be served.
+    """
+    try:
+        settings = load_settings(database=db)
+        reply = asyncio.run(_status(Retriever(settings)))
+    except BedivereError as error:
+        fail(error, as_json=as_json)
+    if as_json:
+        typer.echo(reply.model_dump_json(exclude_none=True))
+    else:
+        _print(reply, settings)
+    if not reply.connected:
+        raise typer.Exit(ExitCode.FAILURE)
+
+
+async def _status(retriever: Retriever) -> StatusReply:
+    return await (await ready(retriever)).status(verbose=False)
+
+
+def _print(reply: StatusReply, settings: Settings) -> None:
+    console = Console(highlight=False, soft_wrap=True)
+    facts = [("Dataset", settings.database or "not set"), *_facts(reply.release)]
+    for name, value in facts:
+        console.print(Text.assemble((f"{name:<10}", "dim"), value))
+    if reply.tables:
+        console.print()
+        console.print(_table(reply.tables, reply.default_table))
+    notes = [f"{table.name}: {note}" for table in reply.tables for note in (table.problem, *table.notes) if note]
+    for note in (reply.problem, *notes):
+        if note:
+            Console(stderr=True, highlight=False, soft_wrap=True).print(Text(note, style="yellow"))
+
+
+def _facts(release: ReleaseStatus | None) -> list[tuple[str, str]]:
+    if release is None or release.id is None:
+        return []
+    age = "" if release.age_seconds is None else f", {_duration(release.age_seconds)} ago"
+    fetched = f"{(release.sync_bytes or 0) / 1e6:.1f} MB fetched" if release.sync_bytes else "it was on this disk"
+    return [
+        ("Release", release.id),
+        ("Published", f"{release.created_at}{age}"),
+        ("Sync", f"{fetched}, {release.sync_ms or 0:,} ms"),
+    ]
+
+
+def _table(tables: list[TableStatus], default: str) -> Table:
+    shown = Table(box=None, pad_edge=False, header_style="dim")
+    for column in ("Table", "Chunks", "Built", "Revision", "Model"):
+        shown.add_column(column, justify="right" if column == "Chunks" else "left")
+    for table in tables:
+        origin = table.provenance
+        shown.add_row(
+            Text(table.name, style="bold" if table.name == default else ""),
+            "?" if table.rows is None else f"{table.rows:,}",
+            origin.built_at if origin else "by another tool",
+            (origin.revision or "")[:10] if origin else "",
+            (origin.embedding_model or "none") if origin else "",
+        )
+    return shown
+
+
+def _duration(seconds: int) -> str:
+    """`seconds` in the largest unit of which there are two."""
+    for unit, size in (("days", 86_400), ("hours", 3_600), ("minutes", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds // size} {unit}"
+    return f"{seconds} seconds"

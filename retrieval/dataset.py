@@ -1,0 +1,391 @@
+"""Which database answers now: a folder, or the current release of a store, synced and swapped while it serves.
+
+Imports nothing heavy, so that a cold start can begin the first sync before it imports the rest.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import math
+import os
+import threading
+import time
+import weakref
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Protocol
+
+from retrieval.errors import BedivereError, ErrorCode
+
+if TYPE_CHECKING:
+    from retrieval.release.serving import Serving
+    from retrieval.release.store import Store
+    from retrieval.release.sync import Patience
+    from retrieval.settings import Settings
+    from retrieval.table import Database
+
+logger: Final = logging.getLogger("bedivere")
+
+_SCHEMES: Final = ("s3://", "file://")
+
+# Lambda stops every thread between invocations: there a call lends a sync some of its time, so that it gets on.
+_LEND_SECONDS: Final = 1.0
+_MAX_UNHEARD: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class SyncOutcome:
+    """One finished look for a release that found a new one, or failed."""
+
+    failure: ErrorCode | None
+    milliseconds: float
+    release: str | None
+    """The release that serves now."""
+    published_at: float | None
+    """When that was published, in seconds since 1970."""
+    fetched_bytes: int | None
+    """Packed bytes that were fetched; None for a failure."""
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetState:
+    """What serves, and how the last sync went. Everything is None where a plain folder serves."""
+
+    from_releases: bool
+    release: str | None = None
+    created_at: str | None = None
+    """When the release was published, UTC."""
+    age_seconds: int | None = None
+    """Since then."""
+    synced_at: str | None = None
+    """When the release was brought into service here, UTC."""
+    sync_milliseconds: int | None = None
+    sync_bytes: int | None = None
+    """Packed bytes that its sync fetched; 0 where it was on this disk already."""
+    syncing: bool = False
+    failure: BedivereError | None = None
+    """Why the last look or sync failed; None once one succeeded."""
+    syncs: int = 0
+    """Releases brought into service by this process."""
+    failures: int = 0
+    """Looks and syncs of this process that failed."""
+
+
+class Dataset(Protocol):
+    """Where the database of the next question comes from."""
+
+    def start(self) -> None:
+        """Begins what takes time, in a thread. Cheap, may be called often, never raises."""
+        ...
+
+    async def current(self, *, wait_seconds: float | None = None) -> Database:
+        """The database to put one question to; it stays whole and the same as long as it is held.
+
+        Waits at most `wait_seconds` for the first sync, or as the settings say. Raises `BedivereError` DATASET_LOADING
+        where it still runs then, DATASET_UNAVAILABLE where it failed.
+        """
+        ...
+
+    def served(self) -> Database:
+        """The database there is now, without waiting. Raises what `current` raises."""
+        ...
+
+    def state(self) -> DatasetState:
+        """What serves, for status and telemetry."""
+        ...
+
+    def listen(self, listener: Callable[[SyncOutcome], None]) -> None:
+        """Tells `listener` of every sync from now on, in the sync's thread, and of those that nobody heard of yet."""
+        ...
+
+
+def open_dataset(settings: Settings) -> Dataset:
+    """The dataset that the settings name. Touches neither disk nor network and never fails."""
+    if (settings.database or "").startswith(_SCHEMES):
+        return ReleasedDataset(settings)
+    return LocalDataset(settings.database)
+
+
+class LocalDataset:
+    """A folder of tables, served as it stands."""
+
+    def __init__(self, folder: str | None) -> None:
+        self._folder = folder
+        self._database: Database | None = None
+
+    def start(self) -> None:
+        """Nothing takes time."""
+
+    async def current(self, *, wait_seconds: float | None = None) -> Database:
+        """The folder's database."""
+        del wait_seconds
+        return self.served()
+
+    def served(self) -> Database:
+        """The folder's database."""
+        if self._database is None:
+            from retrieval.table import Database
+
+            self._database = Database(self._folder)
+        return self._database
+
+    def state(self) -> DatasetState:
+        """That a folder serves."""
+        return DatasetState(from_releases=False)
+
+    def listen(self, listener: Callable[[SyncOutcome], None]) -> None:
+        """Nothing is ever synced."""
+        del listener
+
+
+@dataclass(slots=True)
+class _Attempt:
+    """One look at the pointer, and the sync that follows where it names another release."""
+
+    done: Future[None] = field(default_factory=Future[None])
+    started: float = field(default_factory=time.monotonic)
+    received: int = 0
+    """Packed bytes so far, of `expected`."""
+    expected: int = 0
+    received_before: int = -1
+    """What had been received when a call last lent its time."""
+
+    def seconds_left(self) -> int:
+        """A guess from the speed so far, 1 to 30 seconds."""
+        if not self.received:
+            return 3
+        spent = time.monotonic() - self.started
+        return min(30, max(1, math.ceil(spent * (self.expected - self.received) / self.received)))
+
+
+class ReleasedDataset:
+    """The current release of a store. The first is waited for; later ones take over while the old one serves."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        make_store: Callable[[], Store] | None = None,
+        patience: Patience | None = None,
+        first_pause: float = 1.0,
+        last_pause: float = 60.0,
+    ) -> None:
+        self._settings = settings
+        self._uri = settings.database or ""
+        self._on_lambda = "AWS_LAMBDA_FUNCTION_NAME" in os.environ
+        self._folder = sync_folder(settings)
+        self._make_store = make_store
+        self.patience = patience
+        """How long a sync waits for what; None means as `Patience` says."""
+        self._first_pause = first_pause
+        self._last_pause = last_pause
+        self._lock = threading.Lock()
+        self._store: Store | None = None
+        self._serving: Serving | None = None
+        self._attempt: _Attempt | None = None
+        self._failure: BedivereError | None = None
+        self._due = 0.0
+        self._failures_in_row = 0
+        self._syncs = 0
+        self._failures = 0
+        self._listener: Callable[[SyncOutcome], None] | None = None
+        self._unheard: list[SyncOutcome] = []
+
+    def start(self) -> None:
+        """Begins the first sync, or whatever else is due."""
+        self._begin()
+
+    async def current(self, *, wait_seconds: float | None = None) -> Database:
+        """The database of the release that serves; see `Dataset`."""
+        attempt = self._begin()
+        if attempt is not None:
+            if self._serving is None:
+                await _wait(attempt, self._settings.dataset_wait_seconds if wait_seconds is None else wait_seconds)
+            elif self._on_lambda and attempt.received > attempt.received_before:
+                # A call whose time bought nothing is the last to be held up.
+                attempt.received_before = attempt.received
+                await _wait(attempt, _LEND_SECONDS)
+        return self._now()
+
+    def served(self) -> Database:
+        """The database of the release that serves; see `Dataset`."""
+        self._begin()
+        return self._now()
+
+    def state(self) -> DatasetState:
+        """What serves, and how the last sync went."""
+        with self._lock:
+            serving = self._serving
+            state = DatasetState(
+                from_releases=True,
+                syncing=self._attempt is not None,
+                failure=self._failure,
+                syncs=self._syncs,
+                failures=self._failures,
+            )
+        if serving is None:
+            return state
+        published = _seconds(serving.manifest.created_at)
+        return replace(
+            state,
+            release=serving.manifest.release,
+            created_at=serving.manifest.created_at,
+            age_seconds=None if published is None else max(0, round(time.time() - published)),
+            synced_at=f"{serving.synced_at:%Y-%m-%dT%H:%M:%SZ}",
+            sync_milliseconds=round(serving.figures.seconds * 1000),
+            sync_bytes=serving.figures.bytes,
+        )
+
+    def listen(self, listener: Callable[[SyncOutcome], None]) -> None:
+        """See `Dataset`."""
+        with self._lock:
+            self._listener = listener
+            unheard, self._unheard = self._unheard, []
+        for outcome in unheard:
+            listener(outcome)
+
+    def _begin(self) -> _Attempt | None:
+        """The attempt that runs, which begins now if one is due; None where none is."""
+        with self._lock:
+            if self._attempt is not None:
+                return self._attempt
+            if time.monotonic() < self._due:
+                return None
+            attempt = self._attempt = _Attempt()
+        # It must not be cancelled with the call that waits for it.
+        attempt.done.set_running_or_notify_cancel()
+        threading.Thread(target=self._run, args=(attempt,), name="bedivere-sync", daemon=True).start()
+        return attempt
+
+    def _run(self, attempt: _Attempt) -> None:
+        before, fresh, failure = self._serving, None, None
+        try:
+            fresh = self._bring(attempt)
+        except BedivereError as error:
+            failure = error
+        except Exception:
+            logger.exception("The sync failed")
+            failure = BedivereError(
+                ErrorCode.INTERNAL_ERROR, "The sync failed by a fault of Bedivere; see the server's log."
+            )
+        if failure is not None:
+            logger.warning("The dataset could not be refreshed: %s", failure)
+        self._finish(attempt, before, fresh, failure)
+
+    def _finish(
+        self, attempt: _Attempt, before: Serving | None, fresh: Serving | None, failure: BedivereError | None
+    ) -> None:
+        swapped = fresh is not None and (before is None or fresh.database is not before.database)
+        with self._lock:
+            self._attempt, self._failure = None, failure
+            if fresh is not None:
+                self._serving = fresh
+                self._syncs += swapped
+                self._failures_in_row = 0
+                self._due = attempt.started + self._settings.refresh_seconds
+            else:
+                pause = min(self._last_pause, self._first_pause * 2 ** min(self._failures_in_row, 16))
+                self._due = time.monotonic() + max(pause, self._settings.refresh_seconds if before else 0)
+                self._failures_in_row += 1
+                self._failures += 1
+        if swapped and before is not None and fresh is not None and before.folder != fresh.folder:
+            from retrieval.release.disk import clear_later
+
+            # Not at exit, where the disk is left as it is for the next process.
+            weakref.finalize(before.database, clear_later, before.folder, keep=fresh.folder.name).atexit = False
+        if swapped or failure is not None:
+            self._tell(failure, attempt)
+        attempt.done.set_result(None)
+
+    def _bring(self, attempt: _Attempt) -> Serving:
+        from retrieval.release.disk import SyncFolder
+        from retrieval.release.serving import bring_current
+        from retrieval.release.sync import Patience
+
+        if self._store is None:
+            self._store = self._make_store() if self._make_store else _open_store(self._uri)
+
+        def on_progress(received: int, expected: int) -> None:
+            attempt.received, attempt.expected = received, expected
+
+        return bring_current(
+            self._store,
+            SyncFolder(self._folder),
+            self._settings,
+            self._serving,
+            on_progress=on_progress,
+            patience=self.patience or Patience(),
+        )
+
+    def _now(self) -> Database:
+        with self._lock:
+            if self._serving is not None:
+                return self._serving.database
+            attempt, failure = self._attempt, self._failure
+            pause = max(1, math.ceil(self._due - time.monotonic()))
+        if failure is not None and attempt is None and failure.code is not ErrorCode.DATASET_LOADING:
+            raise BedivereError(
+                ErrorCode.DATASET_UNAVAILABLE,
+                f"The dataset could not be fetched: {failure} The next try is in {pause} seconds.",
+            )
+        if attempt is not None:
+            pause = attempt.seconds_left()
+        raise BedivereError(
+            ErrorCode.DATASET_LOADING, f"The dataset is still being fetched: call again in {pause} seconds."
+        )
+
+    def _tell(self, failure: BedivereError | None, attempt: _Attempt) -> None:
+        with self._lock:
+            serving, listener = self._serving, self._listener
+            outcome = SyncOutcome(
+                failure=failure.code if failure else None,
+                milliseconds=round((time.monotonic() - attempt.started) * 1000, 1),
+                release=serving.manifest.release if serving else None,
+                published_at=_seconds(serving.manifest.created_at) if serving else None,
+                fetched_bytes=serving.figures.bytes if serving and failure is None else None,
+            )
+            if listener is None:
+                self._unheard = [*self._unheard[-_MAX_UNHEARD:], outcome]
+        if listener is not None:
+            try:
+                listener(outcome)
+            except Exception:
+                logger.exception("What listens to syncs failed")
+
+
+def sync_folder(settings: Settings) -> Path:
+    """The folder that the releases of this store are copied to."""
+    if settings.sync_folder:
+        return Path(settings.sync_folder)
+    if "AWS_LAMBDA_FUNCTION_NAME" in os.environ:
+        return Path("/tmp/bedivere")  # noqa: S108 - the one folder that Lambda lets be written, and nobody else's
+    cache = os.environ.get("XDG_CACHE_HOME", "").strip() or os.path.expanduser("~/.cache")  # noqa: PTH111 - Path.expanduser raises where there is no home
+    return Path(cache) / "bedivere" / hashlib.sha256((settings.database or "").encode()).hexdigest()[:16]
+
+
+def _open_store(uri: str) -> Store:
+    from retrieval.release import store
+
+    return store.open_store(uri)
+
+
+async def _wait(attempt: _Attempt, seconds: float) -> None:
+    """Until the attempt is over or `seconds` have passed, without holding up the loop."""
+    waiter = asyncio.wrap_future(attempt.done)
+    try:
+        await asyncio.wait({waiter}, timeout=None if math.isinf(seconds) else seconds)
+    finally:
+        waiter.cancel()
+
+
+def _seconds(moment: str) -> float | None:
+    """A UTC time of a manifest in seconds since 1970; None where it is none."""
+    try:
+        return datetime.fromisoformat(moment).replace(tzinfo=UTC).timestamp()
+    except ValueError:
+        return None

@@ -1,0 +1,252 @@
+"""The Lambda handler under the real runtime emulator, behind a small API Gateway of our own, as a URL.
+
+The emulator's binary comes from the wheel of aws-sam-cli, which pins what Bedivere needs newer, so only the wheel is
+fetched, once, into build/. Emulator and gateway listen on loopback only.
+"""
+
+from __future__ import annotations
+
+import base64
+import fcntl
+import json
+import os
+import platform
+import re
+import socket
+import stat
+import subprocess
+import sys
+import threading
+import time
+import zipfile
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from hashlib import sha256
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import httpx2
+
+from tests.e2e.conftest import clean_environment
+from tests.lambda_bridge import http_event
+
+ROOT = Path(__file__).parents[2]
+KEPT = ROOT / "build" / "emulator"
+WHEEL = "aws-sam-cli==1.170.0"
+ARCHITECTURES = {"x86_64": "x86_64", "amd64": "x86_64", "aarch64": "arm64", "arm64": "arm64"}
+SHA256 = {
+    "x86_64": "6b1e686e62ab2baf5759c412c4864276ef2a88b094fca53ec070637ccba9b9a5",
+    "arm64": "ec2e5d09633d853834c008b1ef264bf834b258a94d551d2b2074966494b39a21",
+}
+INVOKE = "/2015-03-31/functions/function/invocations"
+HANDLER = "handler.main.lambda_handler"
+TIMEOUT_SECONDS = 29
+START_SECONDS = 30
+# pip's words for a registry that gave no answer, rather than the answer that there is no such wheel.
+UNREACHABLE = re.compile(r"connection broken|NewConnectionError|Name or service not known|Network is unreachable", re.I)
+
+
+class EmulatorUnavailable(Exception):
+    """The emulator is not to be had here; the message says why."""
+
+
+def binary() -> Path:
+    """The emulator for this machine, fetched unless it is there; processes that ask at the same time wait."""
+    architecture = ARCHITECTURES.get(platform.machine().lower())
+    if sys.platform != "linux" or architecture is None:
+        raise EmulatorUnavailable(f"the emulator runs on Linux, not on {sys.platform} {platform.machine()}")
+    emulator = KEPT / f"aws-lambda-rie-{architecture}"
+    KEPT.mkdir(parents=True, exist_ok=True)
+    with (KEPT / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not emulator.is_file() or sha256(emulator.read_bytes()).hexdigest() != SHA256[architecture]:
+            _fetch(emulator, SHA256[architecture])
+    return emulator
+
+
+def _fetch(emulator: Path, digest: str) -> None:
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", str(KEPT), WHEEL]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    if done.returncode and UNREACHABLE.search(done.stderr):
+        raise EmulatorUnavailable("pip cannot reach its index")
+    assert done.returncode == 0, done.stderr
+    (wheel,) = KEPT.glob("aws_sam_cli-*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        content = archive.read(f"samcli/local/rapid/{emulator.name}")
+    wheel.unlink()
+    assert sha256(content).hexdigest() == digest, f"{WHEEL} holds another {emulator.name} than the one that was pinned"
+    partial = emulator.with_suffix(".partial")
+    partial.write_bytes(content)
+    partial.chmod(partial.stat().st_mode | stat.S_IXUSR)
+    partial.rename(emulator)
+
+
+@dataclass(frozen=True)
+class Emulated:
+    """A running function: the URL of its endpoint, and what it has written to its log."""
+
+    url: str
+    log: Path
+
+    def lines(self) -> list[dict[str, Any]]:
+        """The lines of JSON in the log, the handler's own and its metrics."""
+        return [json.loads(line) for line in self.text().splitlines() if line.startswith("{")]
+
+    def init_milliseconds(self) -> list[float]:
+        """How long each initialisation took, as the emulator reports it."""
+        return [float(report) for report in re.findall(r"INIT REPORT\(durationMs: ([\d.]+)", self.text())]
+
+    def text(self) -> str:
+        """The whole log, with what the emulator itself says."""
+        return self.log.read_text(encoding="utf-8", errors="replace")
+
+
+@contextmanager
+def emulated(environment: Mapping[str, str], folder: Path) -> Generator[Emulated]:
+    """The handler with `environment`, started at its first request as Lambda does it; its log goes below `folder`.
+
+    One environment answers one request at a time: a second that comes meanwhile waits.
+    """
+    log = folder / "function.log"
+    front, runtime = _free_ports()
+    command = [
+        str(binary()),
+        "--runtime-interface-emulator-address",
+        f"127.0.0.1:{front}",
+        "--runtime-api-address",
+        f"127.0.0.1:{runtime}",
+        sys.executable,
+        "-m",
+        "awslambdaric",
+        HANDLER,
+    ]
+    with (
+        log.open("wb") as output,
+        subprocess.Popen(
+            command,
+            cwd=folder,
+            env=_function_environment(environment),
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        ) as emulator,
+    ):
+        try:
+            _wait_until_it_listens(emulator, front, log)
+            with _gateway(f"http://127.0.0.1:{front}{INVOKE}") as address:
+                yield Emulated(f"{address}/mcp", log)
+        finally:
+            _end(emulator)
+
+
+def _function_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    inherited = {name: value for name, value in clean_environment().items() if not name.startswith("AWS_")}
+    return {
+        **inherited,
+        "AWS_LAMBDA_FUNCTION_NAME": "bedivere",
+        "AWS_LAMBDA_FUNCTION_VERSION": "1",
+        "AWS_LAMBDA_FUNCTION_MEMORY_SIZE": "1769",
+        "AWS_LAMBDA_FUNCTION_TIMEOUT": str(TIMEOUT_SECONDS),
+        "AWS_REGION": "eu-west-1",
+        "LAMBDA_TASK_ROOT": str(ROOT),
+        "PYTHONPATH": str(ROOT),
+        **environment,
+    }
+
+
+def _end(emulator: subprocess.Popen[bytes]) -> None:
+    """Ends the emulator, which ends the function; what does not go is killed with all that it started."""
+    emulator.terminate()
+    try:
+        emulator.wait(timeout=10)
+    except subprocess.TimeoutExpired:
+        os.killpg(emulator.pid, 9)
+
+
+def _free_ports() -> tuple[int, int]:
+    with socket.socket() as one, socket.socket() as other:
+        one.bind(("127.0.0.1", 0))
+        other.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1]), int(other.getsockname()[1])
+
+
+def _wait_until_it_listens(emulator: subprocess.Popen[bytes], port: int, log: Path) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline:
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+        except OSError:
+            try:
+                code = emulator.wait(timeout=0.05)
+            except subprocess.TimeoutExpired:
+                continue
+            raise AssertionError(f"the emulator ended with {code}:\n{log.read_text()}") from None
+        else:
+            return
+    raise AssertionError(f"the emulator did not listen within {START_SECONDS} s:\n{log.read_text()}")
+
+
+@contextmanager
+def _gateway(function: str) -> Generator[str]:
+    """An HTTP API in front of the function at that URL; yields the gateway's own address."""
+    one_at_a_time = threading.Lock()
+
+    class Gateway(BaseHTTPRequestHandler):
+        """Makes each request an event, payload 2.0, and each answer of the function a response."""
+
+        protocol_version = "HTTP/1.1"
+
+        def serve(self) -> None:
+            length = int(self.headers.get("content-length", 0))
+            body = self.rfile.read(length)
+            request = httpx2.Request(self.command, f"{address}{self.path}", headers=list(self.headers.items()))
+            event = http_event(request, body)
+            # The emulator has no domain: the gateway reports the name that it is reached by, as the real one does.
+            event["requestContext"] |= {"domainName": own, "requestId": f"request-{next(numbers)}"}
+            # A second event at the same time would end the emulator.
+            with one_at_a_time:
+                answered = httpx2.post(function, json=event, timeout=TIMEOUT_SECONDS + 30)
+            self._answer(answered.text)
+
+        def _answer(self, answered: str) -> None:
+            try:
+                answer = json.loads(answered)
+                status, content = answer["statusCode"], answer["body"]
+            except (ValueError, KeyError, TypeError):
+                # A function that was cut off, or that failed, answers in other words: a gateway says 502.
+                self._send(502, {}, b'{"message":"Internal Server Error"}')
+                return
+            encoded = base64.b64decode(content) if answer["isBase64Encoded"] else content.encode()
+            self._send(status, answer["headers"], encoded)
+
+        def _send(self, status: int, headers: Mapping[str, str], content: bytes) -> None:
+            self.send_response(status)
+            for name, value in headers.items():
+                if name.lower() != "content-length":
+                    self.send_header(name, value)
+            self.send_header("content-length", str(len(content)))
+            self.end_headers()
+            # Whoever asked may have gone meanwhile.
+            if self.command != "HEAD":
+                with suppress(OSError):
+                    self.wfile.write(content)
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name that it overrides
+            del format, args
+
+    for method in ("GET", "POST", "PUT", "DELETE", "PATCH", "HEAD", "OPTIONS"):
+        setattr(Gateway, f"do_{method}", Gateway.serve)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Gateway)
+    own = f"127.0.0.1:{server.server_address[1]}"
+    address = f"http://{own}"
+    numbers = iter(range(1, 1_000_000))
+    thread = threading.Thread(target=server.serve_forever, name="gateway", daemon=True)
+    thread.start()
+    try:
+        yield address
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join(timeout=10)

@@ -1,0 +1,347 @@
+"""The stack: what linters say of it, and what it promises that no linter knows."""
+
+import json
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from handler.telemetry import METRICS
+from retrieval.settings import Settings, variables
+from tests.infra.tools import ROOT, ToolUnavailable, install, run
+
+TEMPLATE = ROOT / "template.yaml"
+DEPLOY_ROLE = ROOT / "infra" / "deploy-role.yaml"
+NO_VALUE = "AWS::NoValue"
+
+
+class CloudFormation(yaml.SafeLoader):
+    """Reads the short forms of functions as the long ones."""
+
+
+def _function(loader: CloudFormation, suffix: str, node: yaml.Node) -> Mapping[str, Any]:
+    name = suffix if suffix in {"Ref", "Condition"} else f"Fn::{suffix}"
+    if isinstance(node, yaml.ScalarNode):
+        return {name: loader.construct_scalar(node)}
+    if isinstance(node, yaml.SequenceNode):
+        return {name: loader.construct_sequence(node, deep=True)}
+    assert isinstance(node, yaml.MappingNode)
+    return {name: loader.construct_mapping(node, deep=True)}
+
+
+CloudFormation.add_multi_constructor("!", _function)
+
+
+def read(path: Path) -> Mapping[str, Any]:
+    return yaml.load(path.read_text(encoding="utf-8"), Loader=CloudFormation)
+
+
+@pytest.fixture(scope="module")
+def template() -> Mapping[str, Any]:
+    return read(TEMPLATE)
+
+
+@pytest.fixture(scope="module")
+def resources(template: Mapping[str, Any]) -> Mapping[str, Any]:
+    return template["Resources"]
+
+
+@pytest.fixture(scope="module")
+def environment(resources: Mapping[str, Any]) -> Mapping[str, Any]:
+    return resources["Function"]["Properties"]["Environment"]["Variables"]
+
+
+def tool(environment: str, program: str) -> Path:
+    try:
+        return install(environment) / program
+    except ToolUnavailable as error:
+        pytest.skip(f"{program} cannot be installed here: {error}")
+
+
+# What the tools say
+
+
+@pytest.mark.e2e
+def test_sam_finds_nothing_wrong_with_the_template() -> None:
+    done = run(tool("sam", "sam"), "validate", "--lint", "--template", str(TEMPLATE))
+
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.e2e
+def test_cfn_lint_finds_nothing_wrong_with_the_templates() -> None:
+    done = run(tool("sam", "cfn-lint"), "--", str(TEMPLATE), str(DEPLOY_ROLE))
+
+    assert done.stdout == ""
+
+
+# sam validates the template as it is written; a property that is wrong shows only in what it is translated to.
+@pytest.mark.e2e
+@pytest.mark.parametrize("gradual", ["false", "true"])
+def test_what_the_template_is_translated_to_has_no_errors(gradual: str, tmp_path: Path) -> None:
+    python = tool("sam", "python")
+    translator = Path(__file__).with_name("translate.py")
+    translated = run(python, "-W", "ignore", str(translator), str(TEMPLATE), f"GradualDeployment={gradual}")
+    assert translated.returncode == 0, translated.stdout
+    (tmp_path / "translated.json").write_text(translated.stdout[translated.stdout.index("{") :], encoding="utf-8")
+
+    # Warnings are for the template that people edit: translated, a parameter that SAM has used up is an unused one.
+    done = run(tool("sam", "cfn-lint"), "--ignore-checks", "W", "--", str(tmp_path / "translated.json"))
+
+    assert done.stdout == ""
+
+
+@pytest.mark.e2e
+def test_checkov_objects_to_nothing_but_what_is_excepted_with_a_reason(tmp_path: Path) -> None:
+    checkov = tool("checkov", "checkov")
+    options = ("--quiet", "--compact", "--framework", "cloudformation", "--skip-download", "--output", "json")
+    done = run(checkov, *options, "--file", str(TEMPLATE), str(DEPLOY_ROLE), cwd=tmp_path)
+
+    results = json.loads(done.stdout[done.stdout.index("{") :])
+    assert results["summary"]["failed"] == 0, done.stdout
+    assert results["summary"]["passed"] > 0
+
+
+def test_each_exception_from_a_policy_has_a_reason() -> None:
+    exceptions = [
+        exception
+        for path in (TEMPLATE, DEPLOY_ROLE)
+        for resource in read(path)["Resources"].values()
+        for exception in resource.get("Metadata", {}).get("checkov", {}).get("skip", [])
+    ]
+
+    assert exceptions
+    assert [exception["id"] for exception in exceptions if len(exception.get("comment", "")) < 20] == []
+
+
+# Parameters
+
+
+def test_each_parameter_is_grouped_once_described_and_constrained(template: Mapping[str, Any]) -> None:
+    groups = template["Metadata"]["AWS::CloudFormation::Interface"]["ParameterGroups"]
+    grouped = [name for group in groups for name in group["Parameters"]]
+    bounds = {"AllowedPattern", "AllowedValues", "MinValue", "MinLength", "MaxLength"}
+
+    assert sorted(grouped) == sorted(template["Parameters"])
+    for name, parameter in template["Parameters"].items():
+        assert parameter["Description"].endswith("."), name
+        assert bounds & parameter.keys(), name
+        assert "Default" in parameter, f"{name}: a first deployment asks for nothing"
+
+
+def test_each_default_is_one_that_its_parameter_allows(template: Mapping[str, Any]) -> None:
+    for name, parameter in template["Parameters"].items():
+        default = str(parameter["Default"])
+        assert re.search(parameter.get("AllowedPattern", ""), default), name
+        assert default in map(str, parameter.get("AllowedValues", [default])), name
+
+
+def test_each_setting_of_samconfig_is_a_parameter_and_a_value_that_it_allows(template: Mapping[str, Any]) -> None:
+    config = tomllib.loads((ROOT / "samconfig.toml").read_text(encoding="utf-8"))
+    given = [
+        override.split("=", 1)
+        for name, commands in config.items()
+        if name != "version"
+        for override in commands["deploy"]["parameters"].get("parameter_overrides", [])
+    ]
+
+    assert given
+    for name, value in given:
+        parameter = template["Parameters"][name]
+        assert re.search(parameter.get("AllowedPattern", ""), value), name
+        assert value in map(str, parameter.get("AllowedValues", [value])), name
+
+
+# The function
+
+
+def test_each_variable_of_the_function_is_a_setting(environment: Mapping[str, Any]) -> None:
+    known = {variable for field in Settings.model_fields.values() for variable in variables(field)}
+    # Powertools reads the first; the second is for the release that embeds queries.
+    others = {"POWERTOOLS_SERVICE_NAME", "OPENAI_API_KEY_ARN"}
+
+    assert environment.keys() - others <= known
+
+
+def test_no_secret_is_passed_as_text(template: Mapping[str, Any], environment: Mapping[str, Any]) -> None:
+    assert "OPENAI_API_KEY" not in environment
+    assert [name for name in template["Parameters"] if re.search(r"(?i)(key|secret|token|password)$", name)] == []
+
+
+def test_a_call_ends_before_the_gateway_gives_up(template: Mapping[str, Any], resources: Mapping[str, Any]) -> None:
+    timeout = template["Parameters"]["TimeoutSeconds"]
+
+    assert timeout["MaxValue"] * 1000 < resources["Integration"]["Properties"]["TimeoutInMillis"] < 30_000
+
+
+def test_a_call_that_waits_for_the_dataset_ends_before_lambda_cuts_it(template: Mapping[str, Any]) -> None:
+    wait = Settings.model_fields["dataset_wait_seconds"].default
+
+    assert wait < template["Parameters"]["TimeoutSeconds"]["Default"]
+
+
+def test_the_image_is_built_from_the_dockerfile_of_the_repository(resources: Mapping[str, Any]) -> None:
+    metadata = resources["Function"]["Metadata"]
+
+    assert (ROOT / metadata["DockerContext"] / metadata["Dockerfile"]).is_file()
+    assert f"ARG {next(iter(metadata['DockerBuildArgs']))}=" in (ROOT / "infra" / "Dockerfile").read_text()
+
+
+def test_the_image_starts_the_same_handler_by_itself_and_on_lambda(resources: Mapping[str, Any]) -> None:
+    (command,) = resources["Function"]["Properties"]["ImageConfig"]["Command"]
+
+    assert f'CMD ["{command}"]' in (ROOT / "infra" / "Dockerfile").read_text()
+
+
+# The way in
+
+
+def test_each_path_and_method_reaches_the_server(resources: Mapping[str, Any]) -> None:
+    routes = [resource for resource in resources.values() if resource["Type"] == "AWS::ApiGatewayV2::Route"]
+
+    assert [route["Properties"]["RouteKey"] for route in routes] == ["$default"]
+    assert resources["Stage"]["Properties"]["StageName"] == "$default"
+
+
+def test_preflights_are_left_to_the_server(resources: Mapping[str, Any]) -> None:
+    assert "CorsConfiguration" not in resources["Api"]["Properties"]
+
+
+def test_the_gateway_calls_the_alias_and_may_call_nothing_else(resources: Mapping[str, Any]) -> None:
+    alias = resources["Function"]["Properties"]["AutoPublishAlias"]
+
+    assert f"${{Function.Arn}}:{alias}/" in resources["Integration"]["Properties"]["IntegrationUri"]["Fn::Sub"]
+    assert resources["Permission"]["Properties"]["FunctionName"] == {"Ref": "Function.Alias"}
+
+
+def test_the_access_log_is_json_with_the_integration_error_and_without_the_client(
+    resources: Mapping[str, Any],
+) -> None:
+    line = json.loads(resources["Stage"]["Properties"]["AccessLogSettings"]["Format"])
+
+    assert line["integrationError"] == "$context.integrationErrorMessage"
+    assert [value for value in line.values() if "identity" in value or "userAgent" in value] == []
+
+
+# What it may do
+
+
+def statements(role: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    for policy in role["Properties"].get("Policies", []):
+        for statement in policy["PolicyDocument"]["Statement"]:
+            yield statement["Fn::If"][1] if "Fn::If" in statement else statement
+
+
+def listed(value: str | list[str]) -> list[str]:
+    return [value] if isinstance(value, str) else value
+
+
+def actions(role: Mapping[str, Any]) -> set[str]:
+    return {action for statement in statements(role) for action in listed(statement["Action"])}
+
+
+def test_the_function_may_only_read_one_prefix_write_one_log_and_read_one_key(resources: Mapping[str, Any]) -> None:
+    role = resources["FunctionRole"]
+
+    assert actions(role) == {
+        "s3:GetObject",
+        "s3:ListBucket",
+        "logs:CreateLogStream",
+        "logs:PutLogEvents",
+        "secretsmanager:GetSecretValue",
+        "ssm:GetParameter",
+    }
+    assert "ManagedPolicyArns" not in role["Properties"]
+    assert [statement for statement in statements(role) if statement["Resource"] == "*"] == []
+
+
+def test_a_bucket_that_is_not_the_stacks_own_is_never_listed(resources: Mapping[str, Any]) -> None:
+    listing = [
+        statement
+        for policy in resources["FunctionRole"]["Properties"]["Policies"]
+        for statement in policy["PolicyDocument"]["Statement"]
+        if "s3:ListBucket" in json.dumps(statement)
+    ]
+
+    assert [statement["Fn::If"][0] for statement in listing] == ["MakeBucket"]
+
+
+def test_the_boundary_of_the_deployment_allows_all_that_the_roles_of_the_stack_do(
+    resources: Mapping[str, Any],
+) -> None:
+    boundary = read(DEPLOY_ROLE)["Resources"]["Boundary"]["Properties"]["PolicyDocument"]["Statement"]
+    allowed = {action for statement in boundary for action in listed(statement["Action"])}
+    roles = [resource for resource in resources.values() if resource["Type"] == "AWS::IAM::Role"]
+
+    assert len(roles) == 2
+    assert {action for role in roles for action in actions(role)} == allowed
+    assert [role for role in roles if "PermissionsBoundary" not in role["Properties"]] == []
+
+
+def test_the_role_that_github_assumes_touches_no_roles_but_hands_one_on() -> None:
+    role = read(DEPLOY_ROLE)["Resources"]["DeployRole"]
+
+    assert {action for action in actions(role) if action.startswith("iam:")} == {"iam:PassRole"}
+    (trust,) = role["Properties"]["AssumeRolePolicyDocument"]["Statement"]
+    assert set(trust["Condition"]) == {"StringEquals"}
+
+
+# What outlives the stack, and what pages
+
+
+def test_the_dataset_survives_the_stack_is_private_encrypted_and_versioned(resources: Mapping[str, Any]) -> None:
+    bucket = resources["DatasetBucket"]
+
+    assert (bucket["DeletionPolicy"], bucket["UpdateReplacePolicy"]) == ("Retain", "Retain")
+    assert set(bucket["Properties"]["PublicAccessBlockConfiguration"].values()) == {True}
+    assert bucket["Properties"]["VersioningConfiguration"]["Status"] == "Enabled"
+    assert "BucketEncryption" in bucket["Properties"]
+
+
+def test_the_bucket_is_reached_over_tls_only(resources: Mapping[str, Any]) -> None:
+    policy = resources["DatasetBucketPolicy"]["Properties"]["PolicyDocument"]["Statement"]
+
+    assert {"Bool": {"aws:SecureTransport": False}} in [statement["Condition"] for statement in policy]
+    assert {statement["Effect"] for statement in policy} == {"Deny"}
+
+
+def test_each_log_is_kept_for_a_time_that_is_set(resources: Mapping[str, Any]) -> None:
+    groups = [resource["Properties"] for resource in resources.values() if resource["Type"] == "AWS::Logs::LogGroup"]
+
+    assert [group["RetentionInDays"] for group in groups] == [{"Ref": "LogRetentionDays"}] * 2
+
+
+def alarms(resources: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
+    return {
+        name: resource["Properties"]
+        for name, resource in resources.items()
+        if resource["Type"] == "AWS::CloudWatch::Alarm"
+    }
+
+
+def test_each_alarm_says_what_to_do_and_reaches_the_topic(resources: Mapping[str, Any]) -> None:
+    assert len(alarms(resources)) == 6
+    for name, alarm in alarms(resources).items():
+        assert len(alarm["AlarmDescription"]) > 40, name
+        assert "AlarmTopic" in json.dumps(alarm["AlarmActions"]), name
+        assert alarm["TreatMissingData"] == "notBreaching", f"{name}: nobody asking is no incident"
+
+
+def test_each_metric_of_ours_that_is_watched_is_one_that_is_written(resources: Mapping[str, Any]) -> None:
+    text = json.dumps(alarms(resources))
+    watched = set(re.findall(r'"Namespace": "Bedivere", "MetricName": "(\w+)"', text))
+    shown = resources["OperationsDashboard"]["Properties"]["DashboardBody"]["Fn::Sub"]
+    watched |= {
+        word
+        for widget in json.loads(shown)["widgets"]
+        if "Bedivere" in json.dumps(widget)
+        for metric in widget["properties"]["metrics"]
+        for word in [metric[1]]
+    }
+
+    assert {"SyncFailures", "DatasetAgeSeconds"} <= watched <= set(METRICS)
+    assert {METRICS[name][1][0] for name in watched} == {"service"}

@@ -1,0 +1,559 @@
+"""The two stores, asked the same: a folder, and S3 by way of a real server on loopback."""
+
+# pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from botocore.exceptions import (
+    ClientError,
+    ConnectTimeoutError,
+    NoCredentialsError,
+    ProfileNotFound,
+    ResponseStreamingError,
+    UnauthorizedSSOTokenError,
+)
+
+from retrieval.errors import BedivereError, ErrorCode
+from retrieval.release import store as store_module
+from retrieval.release.folder import FolderStore
+from retrieval.release.store import Conflict, Fetched, S3Store, Store, open_store
+from tests.s3_server import PAGE_KEYS, S3Server
+
+LIMIT = 1 << 20
+
+
+@pytest.fixture(params=["folder", "s3"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
+    """A fresh store of either kind."""
+    if request.param == "s3":
+        return open_store(f"s3://{request.getfixturevalue('bucket')}/some/prefix")
+    folder = tmp_path / "a store of releases"
+    folder.mkdir()
+    return open_store(folder.as_uri())
+
+
+@pytest.fixture
+def s3_store(bucket: str) -> S3Store:
+    return S3Store(bucket, "prefix", attempts=1, read_seconds=2)
+
+
+@pytest.fixture
+def part(tmp_path: Path) -> Path:
+    file = tmp_path / "part"
+    file.write_bytes(b"part" * 1000)
+    return file
+
+
+def sha256_of(file: Path) -> str:
+    return hashlib.sha256(file.read_bytes()).hexdigest()
+
+
+def upload(store: Store, key: str, file: Path) -> None:
+    store.upload(key, file, sha256=sha256_of(file))
+
+
+def code_of(ask: Callable[[], object]) -> ErrorCode:
+    with pytest.raises(BedivereError) as caught:
+        ask()
+    return caught.value.code
+
+
+def get(store: Store, key: str) -> Fetched:
+    fetched = store.get(key, max_bytes=LIMIT)
+    assert fetched is not None
+    return fetched
+
+
+# Small objects
+
+
+def test_what_was_put_is_got_with_its_tag(store: Store) -> None:
+    tag = store.put("current.json", b"{}")
+
+    assert get(store, "current.json") == Fetched(b"{}", tag)
+
+
+def test_an_object_whose_tag_is_known_is_not_got_again_until_it_changes(store: Store) -> None:
+    tag = store.put("current.json", b"1")
+    assert store.get("current.json", unless_tag=tag, max_bytes=LIMIT) is None
+
+    store.put("current.json", b"2")
+    changed = store.get("current.json", unless_tag=tag, max_bytes=LIMIT)
+
+    assert changed is not None
+    assert changed.data == b"2"
+
+
+def test_what_is_not_there_is_a_key_error(store: Store) -> None:
+    with pytest.raises(KeyError):
+        store.get("releases/none", max_bytes=LIMIT)
+    with pytest.raises(KeyError):
+        store.stream("releases/none")
+    assert store.size("releases/none") is None
+    assert not store.holds("releases/none", size=1, sha256="0" * 64)
+
+
+def test_an_object_larger_than_it_may_be_is_damaged(store: Store) -> None:
+    store.put("current.json", b"12345")
+
+    assert code_of(lambda: store.get("current.json", max_bytes=4)) == ErrorCode.RELEASE_DAMAGED
+
+
+def test_a_write_that_expects_nothing_there_conflicts_with_something(store: Store) -> None:
+    store.put("current.json", b"1", if_absent=True)
+
+    with pytest.raises(Conflict):
+        store.put("current.json", b"2", if_absent=True)
+    assert get(store, "current.json").data == b"1"
+
+
+def test_a_write_that_expects_a_tag_conflicts_with_any_other(store: Store) -> None:
+    tag = store.put("current.json", b"1")
+    store.put("current.json", b"2", if_tag=tag)
+
+    with pytest.raises(Conflict):
+        store.put("current.json", b"3", if_tag=tag)
+    assert get(store, "current.json").data == b"2"
+
+
+def test_a_write_that_expects_a_tag_conflicts_with_nothing(store: Store) -> None:
+    with pytest.raises(Conflict):
+        store.put("current.json", b"3", if_tag=store.put("other.json", b""))
+    assert store.size("current.json") is None
+
+
+def test_of_many_writers_that_expect_the_same_one_wins(store: Store) -> None:
+    tag = store.put("current.json", b"old")
+    barrier = threading.Barrier(6)
+    won: list[int] = []
+
+    def write(number: int) -> None:
+        barrier.wait()
+        try:
+            store.put("current.json", str(number).encode(), if_tag=tag)
+        except Conflict:
+            return
+        won.append(number)
+
+    threads = [threading.Thread(target=write, args=(number,)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert len(won) == 1
+    assert get(store, "current.json").data == str(won[0]).encode()
+
+
+# Parts
+
+
+def test_a_part_that_was_uploaded_is_there_as_it_was(store: Store, part: Path) -> None:
+    sent: list[int] = []
+    store.upload("releases/a/part", part, sha256=sha256_of(part), on_sent=sent.append)
+
+    assert b"".join(store.stream("releases/a/part", chunk_bytes=999)) == part.read_bytes()
+    assert sum(sent) == store.size("releases/a/part") == 4000
+    assert store.holds("releases/a/part", size=4000, sha256=sha256_of(part))
+
+
+def test_a_part_of_another_size_or_content_is_not_the_one(store: Store, part: Path) -> None:
+    upload(store, "releases/a/part", part)
+
+    assert not store.holds("releases/a/part", size=3999, sha256=sha256_of(part))
+    assert not store.holds("releases/a/part", size=4000, sha256="0" * 64)
+
+
+def test_a_large_file_arrives_in_pieces_and_whole(store: Store, tmp_path: Path) -> None:
+    file = tmp_path / "large"
+    file.write_bytes(os.urandom(1000) * (store_module.PIECE_BYTES // 1000 + 5000))
+    sent: list[int] = []
+
+    store.upload("releases/a/part", file, sha256=sha256_of(file), on_sent=sent.append)
+
+    assert len(sent) > 1
+    assert sum(sent) == file.stat().st_size
+    assert hashlib.sha256(b"".join(store.stream("releases/a/part"))).hexdigest() == sha256_of(file)
+
+
+def test_an_upload_that_is_ended_leaves_nothing(store: Store, tmp_path: Path) -> None:
+    file = tmp_path / "large"
+    file.write_bytes(bytes(store_module.PIECE_BYTES + 1))
+
+    def stop(_: int) -> None:
+        raise InterruptedError
+
+    with pytest.raises((InterruptedError, BedivereError)):
+        store.upload("releases/a/part", file, sha256=sha256_of(file), on_sent=stop)
+    assert list(store.list("")) == []
+    assert store.abandon("releases/", datetime.now(UTC) + timedelta(hours=1)) == 0
+
+
+def test_what_a_killed_upload_left_is_abandoned_once_it_is_old(
+    store: Store, tmp_path: Path, s3_server: S3Server
+) -> None:
+    file = tmp_path / "large"
+    file.write_bytes(bytes(store_module.PIECE_BYTES + 1))
+    script = (
+        "import os, signal, sys; from pathlib import Path; from retrieval.release.store import open_store\n"
+        "open_store(sys.argv[1]).upload('releases/a/part', Path(sys.argv[2]), sha256=sys.argv[3],"
+        " on_sent=lambda _: os.kill(os.getpid(), signal.SIGKILL))"
+    )
+    killed = subprocess.run([sys.executable, "-c", script, store.uri, file, sha256_of(file)], check=False)
+
+    assert killed.returncode < 0
+    assert list(store.list("")) == []
+    assert store.abandon("releases/", datetime(2000, 1, 1, tzinfo=UTC)) == 0
+    if isinstance(store, S3Store):
+        assert store.abandon("other/", datetime.now(UTC) + timedelta(hours=1)) == 0
+    assert store.abandon("releases/", datetime.now(UTC) + timedelta(hours=1)) == 1
+    assert store.abandon("releases/", datetime.now(UTC) + timedelta(hours=1)) == 0
+
+
+# Listing and deleting
+
+
+def test_a_listing_holds_each_object_below_the_prefix_with_its_size_and_time(store: Store) -> None:
+    for key in ("releases/b/1", "releases/a/2", "current.json"):
+        store.put(key, key.encode())
+
+    listed = list(store.list("releases/"))
+
+    assert [(stored.key, stored.bytes) for stored in listed] == [("releases/a/2", 12), ("releases/b/1", 12)]
+    assert all(abs(datetime.now(UTC) - stored.modified) < timedelta(minutes=1) for stored in listed)
+    assert list(store.list("nothing/")) == []
+
+
+def test_a_listing_and_a_deletion_are_complete_over_many_pages(bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = S3Store(bucket, "p")
+    for number in range(2 * PAGE_KEYS + 5):
+        store.put(f"releases/{number:04}", b"")
+    monkeypatch.setattr(store_module, "_DELETED_AT_ONCE", 7)
+
+    assert [stored.key for stored in store.list("releases/")] == [f"releases/{n:04}" for n in range(2 * PAGE_KEYS + 5)]
+    store.delete([stored.key for stored in store.list("")])
+    assert list(store.list("")) == []
+
+
+def test_what_is_deleted_is_gone_and_what_is_not_there_is_no_error(store: Store) -> None:
+    store.put("releases/a/1", b"")
+    store.put("releases/a/2", b"")
+
+    store.delete(["releases/a/1", "releases/none"])
+    store.delete([])
+
+    assert [stored.key for stored in store.list("")] == ["releases/a/2"]
+
+
+def test_two_prefixes_of_a_bucket_do_not_see_each_other(bucket: str) -> None:
+    first, second, whole = S3Store(bucket, "a"), S3Store(bucket, "ab"), S3Store(bucket)
+    first.put("current.json", b"1")
+    second.put("current.json", b"2")
+
+    assert get(first, "current.json").data == b"1"
+    assert [stored.key for stored in first.list("")] == ["current.json"]
+    assert [stored.key for stored in whole.list("")] == ["a/current.json", "ab/current.json"]
+
+
+# Failures of a folder
+
+
+def test_a_folder_that_does_not_exist_is_not_made(tmp_path: Path) -> None:
+    store = FolderStore(tmp_path / "missing")
+
+    for ask in (
+        lambda: store.get("current.json", max_bytes=1),
+        lambda: store.put("current.json", b""),
+        lambda: list(store.list("")),
+        lambda: store.size("current.json"),
+        lambda: store.delete(["current.json"]),
+        lambda: store.abandon("releases/", datetime.now(UTC)),
+    ):
+        assert code_of(ask) == ErrorCode.STORE_NOT_FOUND
+    assert not (tmp_path / "missing").exists()
+
+
+@pytest.mark.parametrize("key", ["", "/etc/passwd", "../x", "releases/../../x", ".lock"])
+def test_a_key_never_leaves_the_folder(tmp_path: Path, key: str) -> None:
+    with pytest.raises(ValueError, match="not a key"):
+        FolderStore(tmp_path).get(key, max_bytes=1)
+
+
+def test_what_the_file_system_refuses_is_denied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(Path, "open", refuse)
+
+    assert code_of(lambda: FolderStore(tmp_path).get("current.json", max_bytes=1)) == ErrorCode.STORE_DENIED
+
+
+def test_a_full_disk_is_unreachable_and_leaves_the_old_object(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = FolderStore(tmp_path)
+    store.put("current.json", b"old")
+
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+
+    assert code_of(lambda: store.put("current.json", b"new")) == ErrorCode.STORE_UNREACHABLE
+    assert get(store, "current.json").data == b"old"
+    assert list((tmp_path / ".unfinished").iterdir()) == []
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_folder_that_is_removed_just_before_it_is_written_to_is_made_again_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, times: int
+) -> None:
+    store, real, left = FolderStore(tmp_path), Path.replace, [times]
+
+    def replace(file: Path, target: Path) -> Path:
+        left[0] -= 1
+        if left[0] >= 0:
+            target.parent.rmdir()
+        return real(file, target)
+
+    monkeypatch.setattr(Path, "replace", replace)
+    if times == 1:
+        store.put("releases/a/1", b"1")
+        assert get(store, "releases/a/1").data == b"1"
+    else:
+        assert code_of(lambda: store.put("releases/a/1", b"1")) == ErrorCode.STORE_UNREACHABLE
+
+
+def test_a_file_that_is_lost_on_its_way_is_unreachable(tmp_path: Path) -> None:
+    assert (
+        code_of(lambda: FolderStore(tmp_path).upload("a", tmp_path / "none", sha256="0" * 64))
+        == ErrorCode.STORE_UNREACHABLE
+    )
+
+
+def test_a_copy_that_is_not_what_was_sent_is_unreachable(tmp_path: Path, part: Path) -> None:
+    store = FolderStore(tmp_path)
+
+    assert code_of(lambda: store.upload("a", part, sha256="0" * 64)) == ErrorCode.STORE_UNREACHABLE
+
+
+def test_a_file_that_becomes_shorter_while_it_is_read_is_unreachable(tmp_path: Path) -> None:
+    store = FolderStore(tmp_path)
+    store.put("releases/a", bytes(100_000))
+    stream = store.stream("releases/a", chunk_bytes=1000)
+    next(stream)
+    os.truncate(tmp_path / "releases/a", 10)
+
+    assert code_of(lambda: list(stream)) == ErrorCode.STORE_UNREACHABLE
+
+
+# Failures of S3
+
+
+def test_a_bucket_that_does_not_exist_is_not_found(s3: S3Server) -> None:
+    store = S3Store("no-such-bucket-here")
+
+    assert code_of(lambda: store.get("current.json", max_bytes=1)) == ErrorCode.STORE_NOT_FOUND
+    assert code_of(lambda: list(store.list(""))) == ErrorCode.STORE_NOT_FOUND
+    assert code_of(lambda: store.put("current.json", b"")) == ErrorCode.STORE_NOT_FOUND
+
+
+def test_a_server_that_is_not_there_is_unreachable(s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        monkeypatch.setenv("AWS_ENDPOINT_URL_S3", f"http://127.0.0.1:{unused.getsockname()[1]}")
+        store = S3Store("some-bucket", attempts=1)
+
+        assert code_of(lambda: store.get("current.json", max_bytes=1)) == ErrorCode.STORE_UNREACHABLE
+
+
+def test_an_endpoint_that_is_no_address_is_said_so(s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", "nonsense")
+
+    assert code_of(lambda: S3Store("some-bucket")) == ErrorCode.INVALID_ARGUMENT
+
+
+def test_a_profile_that_does_not_exist_is_denied(s3: S3Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
+    monkeypatch.setenv("AWS_PROFILE", "nobody")
+
+    assert code_of(lambda: S3Store("some-bucket")) == ErrorCode.STORE_DENIED
+
+
+def test_missing_credentials_are_denied(s3: S3Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
+
+    assert code_of(lambda: S3Store("some-bucket").get("a", max_bytes=1)) == ErrorCode.STORE_DENIED
+
+
+def answer(code: str) -> ClientError:
+    return ClientError({"Error": {"Code": code, "Message": "arn:aws:iam::1:user/secret"}}, "GetObject")
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (answer("AccessDenied"), ErrorCode.STORE_DENIED),
+        (answer("403"), ErrorCode.STORE_DENIED),
+        (answer("ExpiredToken"), ErrorCode.STORE_DENIED),
+        (answer("InvalidAccessKeyId"), ErrorCode.STORE_DENIED),
+        (answer("SignatureDoesNotMatch"), ErrorCode.STORE_DENIED),
+        (answer("PermanentRedirect"), ErrorCode.STORE_DENIED),
+        (answer("NoSuchBucket"), ErrorCode.STORE_NOT_FOUND),
+        (answer("SlowDown"), ErrorCode.STORE_UNREACHABLE),
+        (answer("InternalError"), ErrorCode.STORE_UNREACHABLE),
+        (answer("503"), ErrorCode.STORE_UNREACHABLE),
+        (NoCredentialsError(), ErrorCode.STORE_DENIED),
+        (ProfileNotFound(profile="secret"), ErrorCode.STORE_DENIED),
+        (UnauthorizedSSOTokenError(), ErrorCode.STORE_DENIED),
+        (ConnectTimeoutError(endpoint_url="http://secret"), ErrorCode.STORE_UNREACHABLE),
+        (ResponseStreamingError(error="secret"), ErrorCode.STORE_UNREACHABLE),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_each_failure_has_its_code_and_a_sentence_that_names_the_bucket_and_quotes_nothing(
+    s3_store: S3Store, monkeypatch: pytest.MonkeyPatch, error: Exception, code: ErrorCode
+) -> None:
+    def fail(**_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(client_of(s3_store), "get_object", fail)
+
+    with pytest.raises(BedivereError) as caught:
+        s3_store.get("current.json", max_bytes=1)
+    assert caught.value.code == code
+    assert "releases-" in caught.value.sentence
+    assert "secret" not in str(caught.value)
+    assert caught.value.__cause__ is None
+
+
+def client_of(store: S3Store) -> Any:
+    return store._client  # pyright: ignore[reportPrivateUsage]
+
+
+@pytest.mark.parametrize("wrong", [{"ContentLength": 3}, {"ContentLength": 4000, "ChecksumSHA256": "AAAA"}])
+def test_a_part_that_did_not_arrive_as_it_was_sent_is_unreachable(
+    s3_store: S3Store, monkeypatch: pytest.MonkeyPatch, part: Path, wrong: dict[str, Any]
+) -> None:
+    monkeypatch.setattr(client_of(s3_store), "head_object", lambda **_: wrong)
+
+    assert code_of(lambda: upload(s3_store, "a", part)) == ErrorCode.STORE_UNREACHABLE
+
+
+def test_a_deletion_that_is_refused_in_part_is_denied(s3_store: S3Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    refusal = {"Errors": [{"Key": "a", "Code": "AccessDenied"}]}
+    monkeypatch.setattr(client_of(s3_store), "delete_objects", lambda **_: refusal)
+
+    assert code_of(lambda: s3_store.delete(["a"])) == ErrorCode.STORE_DENIED
+
+
+def test_a_conflict_with_a_write_at_the_same_moment_is_a_conflict(
+    s3_store: S3Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(**_: object) -> None:
+        raise answer("ConditionalRequestConflict")
+
+    monkeypatch.setattr(client_of(s3_store), "put_object", fail)
+
+    with pytest.raises(Conflict):
+        s3_store.put("current.json", b"", if_absent=True)
+    assert code_of(lambda: s3_store.put("current.json", b"")) == ErrorCode.STORE_UNREACHABLE
+
+
+def test_a_body_that_is_cut_short_is_unreachable(s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        monkeypatch.setenv("AWS_ENDPOINT_URL_S3", f"http://127.0.0.1:{server.getsockname()[1]}")
+        thread = threading.Thread(target=answer_in_part, args=(server,))
+        thread.start()
+        stream = S3Store("some-bucket", attempts=1).stream("part")
+
+        assert code_of(lambda: list(stream)) == ErrorCode.STORE_UNREACHABLE
+        thread.join()
+
+
+def answer_in_part(server: socket.socket) -> None:
+    connection, _ = server.accept()
+    with connection:
+        connection.recv(65536)
+        connection.sendall(b'HTTP/1.1 200 OK\r\nETag: "a"\r\nContent-Length: 100\r\n\r\nonly this')
+
+
+# Addresses
+
+
+@pytest.mark.parametrize(
+    ("uri", "opened"),
+    [
+        ("s3://my-bucket", "s3://my-bucket"),
+        ("s3://my-bucket/", "s3://my-bucket"),
+        ("s3://my.bucket/docs/v1/", "s3://my.bucket/docs/v1"),
+        ("file:///srv/releases", "file:///srv/releases"),
+        ("file://localhost/srv/my%20releases", "file:///srv/my%20releases"),
+    ],
+)
+def test_an_address_is_opened_as_it_is_written(s3: S3Server, uri: str, opened: str) -> None:
+    assert open_store(uri).uri == opened
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "",
+        "releases",
+        "/srv/releases",
+        "https://bucket.s3.amazonaws.com",
+        "s3://",
+        "s3:///prefix",
+        "s3://My-Bucket",
+        "s3://a",
+        "s3://a..b",
+        "s3://key:secret@bucket",
+        "s3://bucket/../x",
+        "s3://bucket/a//b",
+        "s3://bucket/a b",
+        "s3://bucket/a?x=1",
+        "s3://bucket/a#b",
+        f"s3://bucket/{'a' * 600}",
+        "file://releases",
+        "file://host/releases",
+        "file:releases",
+        "file:///a%00b",
+        "s3://[bucket",
+    ],
+)
+def test_any_other_address_is_refused_without_being_quoted(uri: str) -> None:
+    with pytest.raises(BedivereError) as caught:
+        open_store(uri)
+    assert caught.value.code == ErrorCode.INVALID_ARGUMENT
+    assert "secret" not in caught.value.sentence
+
+
+def test_a_folder_without_its_scheme_is_told_what_to_write(tmp_path: Path) -> None:
+    with pytest.raises(BedivereError, match="write file://"):
+        open_store(str(tmp_path))
+
+
+def test_boto3_is_imported_by_an_s3_address_only() -> None:
+    script = (
+        "import json, sys; from retrieval.release.store import open_store; open_store('file:///tmp')\n"
+        "before = 'boto3' in sys.modules; open_store('s3://bucket')\n"
+        "print(json.dumps([before, 'boto3' in sys.modules]))"
+    )
+    environment = {**os.environ, "AWS_REGION": "eu-west-1"}
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True, env=environment, text=True)
+
+    assert json.loads(ran.stdout) == [False, True]
