@@ -126,7 +126,7 @@ def survey(store: Store) -> Survey:
     claimed = [id_ for id_ in folders if pending_key(id_) in {stored.key for stored in folders[id_]}]
     found = {
         id_: Release(id_, now is not None and id_ == now.release, *result)
-        for id_, result in zip(listed, together(lambda id_: _manifest(store, manifest_key(id_)), listed), strict=True)
+        for id_, result in zip(listed, together(lambda id_: _own_manifest(store, id_), listed), strict=True)
         if result != (None, None)
     }
     if now and now.pointer:
@@ -135,6 +135,14 @@ def survey(store: Store) -> Survey:
     pending = together(lambda id_: _manifest(store, pending_key(id_))[0], claimed)
     releases = sorted(found.values(), key=lambda release: age_order(release.id), reverse=True)
     return Survey(now, tuple(releases), tuple(manifest for manifest in pending if manifest), dict(folders))
+
+
+def _own_manifest(store: Store, release: str) -> tuple[Manifest | None, BedivereError | None]:
+    """What `_manifest` gives for the release's own manifest; one of another release is as good as none."""
+    manifest, problem = _manifest(store, manifest_key(release))
+    if manifest is not None and manifest.release != release:
+        return None, damaged("its manifest is that of another release")
+    return manifest, problem
 
 
 def rollback(store: Store, release: str | None = None) -> tuple[str | None, str]:

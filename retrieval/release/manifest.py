@@ -34,6 +34,8 @@ MAX_PARTS: Final = 10_000
 MAX_FILES: Final = 100_000
 
 _ID: Final = re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{8}(?:-\d{1,3})?")
+# It is printed to terminals and told to agents, whatever it says.
+_PRINTABLE: Final = r"^[ -~]{0,40}$"
 _SHA256: Final = r"^[0-9a-f]{64}$"
 _PART_KEY: Final = re.compile(rf"{RELEASES}/{_ID.pattern}/part-\d{{4}}\.tar\.zst")
 
@@ -75,7 +77,7 @@ class Manifest:
     """Everything that a reader needs to fetch, verify and unpack a release; sizes are in bytes."""
 
     release: str
-    created_at: str
+    created_at: Annotated[str, Field(pattern=_PRINTABLE)]
     """UTC, ISO 8601, to the second."""
     minimum_reader: Count
     """The oldest format of readers that can serve it."""

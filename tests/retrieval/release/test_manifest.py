@@ -88,6 +88,13 @@ def test_a_manifest_larger_than_any_is_not_even_parsed(monkeypatch: pytest.Monke
     assert code_of(lambda: Manifest.from_json(MANIFEST.to_json())) == ErrorCode.RELEASE_DAMAGED
 
 
+@pytest.mark.parametrize("moment", ["\x1b]0;owned\x07", "2026-11-29T18:15:00Z\n", "\u202e", "x" * 41])
+def test_a_time_that_could_steer_a_terminal_is_damaged(moment: str) -> None:
+    data = json.dumps({**asdict(MANIFEST), "created_at": moment}).encode()
+
+    assert code_of(lambda: Manifest.from_json(data)) == ErrorCode.RELEASE_DAMAGED
+
+
 def test_a_pointer_that_names_another_release_than_it_holds_is_damaged() -> None:
     pointer = Pointer("20261129T181500Z-00000000", MANIFEST)
 

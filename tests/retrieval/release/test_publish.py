@@ -845,6 +845,16 @@ def test_a_release_whose_manifest_is_damaged_does_not_become_current(folder: Sto
     assert failure(lambda: rollback(folder, ids[0])).code == ErrorCode.RELEASE_DAMAGED
 
 
+def test_the_manifest_of_another_release_makes_neither_current(folder: Store, tmp_path: Path) -> None:
+    ids = publish_editions(folder, tmp_path, 3)
+    stranger = folder.get(manifest_key(ids[1]), max_bytes=1 << 20)
+    assert stranger is not None
+    folder.put(manifest_key(ids[0]), stranger.data)
+
+    assert failure(lambda: rollback(folder, ids[0])).code == ErrorCode.RELEASE_DAMAGED
+    assert_whole(folder, ids[2])
+
+
 def test_a_damaged_pointer_is_mended_by_rolling_back(folder: Store, database: Path) -> None:
     release = publish(database, folder).release
     folder.put(POINTER_KEY, b"{}")
