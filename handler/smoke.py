@@ -26,6 +26,8 @@ ERAS: Final[dict[str, Mode]] = {"stateless": "auto", "handshake": "legacy"}
 FOREIGN_HOST: Final = "bedivere-smoke.invalid"
 FOREIGN_ORIGIN: Final = f"https://{FOREIGN_HOST}"
 
+_TOOLS: Final = frozenset({"lancedb_search", "lancedb_query", "lancedb_fetch", "lancedb_catalog"})
+
 # The default limit and the largest that can be set, each passed by one byte.
 _OVERSIZE: Final = (65_537, 4_194_305)
 
@@ -140,7 +142,7 @@ class _Visit:
 
     async def _list(self, client: Client) -> str:
         names = [tool.name for tool in (await client.list_tools()).tools]
-        if missing := {"lancedb_search", "lancedb_query"} - {*names}:
+        if missing := _TOOLS - {*names}:
             raise Miss(f"{', '.join(sorted(missing))} not among {len(names)} tools")
         return f"{len(names)} tools"
 

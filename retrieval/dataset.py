@@ -23,11 +23,11 @@ from typing import TYPE_CHECKING, Final, Protocol
 from retrieval.errors import BedivereError, ErrorCode
 
 if TYPE_CHECKING:
+    from retrieval.database import Database
     from retrieval.release.serving import Serving
     from retrieval.release.store import Store
     from retrieval.release.sync import Patience
     from retrieval.settings import Settings
-    from retrieval.table import Database
 
 logger: Final = logging.getLogger("bedivere")
 
@@ -129,7 +129,7 @@ class LocalDataset:
     def served(self) -> Database:
         """The folder's database."""
         if self._database is None:
-            from retrieval.table import Database
+            from retrieval.database import Database
 
             self._database = Database(self._folder)
         return self._database

@@ -13,6 +13,10 @@ class ErrorCode(StrEnum):
     INVALID_QUERY = "INVALID_QUERY"
     TABLE_NOT_FOUND = "TABLE_NOT_FOUND"
     COLUMN_NOT_FOUND = "COLUMN_NOT_FOUND"
+    INVALID_FILTER = "INVALID_FILTER"
+    DOCUMENT_NOT_FOUND = "DOCUMENT_NOT_FOUND"
+    INVALID_CURSOR = "INVALID_CURSOR"
+    CURSOR_STALE = "CURSOR_STALE"
     # What the owner set up
     DATABASE_NOT_SET = "DATABASE_NOT_SET"
     DATABASE_NOT_FOUND = "DATABASE_NOT_FOUND"
@@ -52,6 +56,11 @@ class ErrorCode(StrEnum):
     INDEX_LOCKED = "INDEX_LOCKED"
     TABLE_NOT_OURS = "TABLE_NOT_OURS"
     BUILD_FAILED = "BUILD_FAILED"
+    EMBEDDING_NOT_SET = "EMBEDDING_NOT_SET"
+    EMBEDDING_FAILED = "EMBEDDING_FAILED"
+    EMBEDDING_MISMATCH = "EMBEDDING_MISMATCH"
+    # What measuring meets
+    JUDGEMENTS_INVALID = "JUDGEMENTS_INVALID"
     # What should not happen
     INTERNAL_ERROR = "INTERNAL_ERROR"
 
@@ -61,6 +70,10 @@ MEANINGS: dict[ErrorCode, str] = {
     ErrorCode.INVALID_QUERY: "The query is empty or longer than the limit that the sentence names.",
     ErrorCode.TABLE_NOT_FOUND: "No table of that name; the sentence lists the tables there are.",
     ErrorCode.COLUMN_NOT_FOUND: "No column of that name, or not of a kind that can be searched.",
+    ErrorCode.INVALID_FILTER: "A filter names an unknown field or compares it with a value of another kind.",
+    ErrorCode.DOCUMENT_NOT_FOUND: "No chunk has that id, or no document that path.",
+    ErrorCode.INVALID_CURSOR: "The cursor was not made by this server: begin again without one.",
+    ErrorCode.CURSOR_STALE: "The cursor belongs to an older release of the documents: begin again without one.",
     ErrorCode.DATABASE_NOT_SET: "No database is configured: set `LANCEDB_PATH`.",
     ErrorCode.DATABASE_NOT_FOUND: "The configured database folder does not exist or is not a folder.",
     ErrorCode.TABLE_UNREADABLE: "The table's files are damaged, incomplete or of an unknown format: index it again.",
@@ -94,6 +107,10 @@ MEANINGS: dict[ErrorCode, str] = {
     ErrorCode.INDEX_LOCKED: "Another `bedivere index` is writing this table.",
     ErrorCode.TABLE_NOT_OURS: "A table that `bedivere index` did not build stands there: choose another `--table`.",
     ErrorCode.BUILD_FAILED: "The new table could not be made whole; the old table, if any, is untouched.",
+    ErrorCode.EMBEDDING_NOT_SET: "Embedding was asked for, and no provider is configured: set `OPENAI_API_KEY`.",
+    ErrorCode.EMBEDDING_FAILED: "The provider gave no usable vectors; those paid for are kept for a next run.",
+    ErrorCode.EMBEDDING_MISMATCH: "The table's vectors are of another model or length than the configured one.",
+    ErrorCode.JUDGEMENTS_INVALID: "Judged queries cannot be read, or name documents that the table does not have.",
     ErrorCode.INTERNAL_ERROR: "A fault of Bedivere itself; the server's log has its details.",
 }
 

@@ -1,47 +1,44 @@
-"""What every tool asks: search, context and status, over whatever table there is."""
+"""What every tool asks: search, context, fetch, catalog and status, over whatever table there is."""
 
 from __future__ import annotations
 
-from typing import Final, TypeVar, cast
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Final
 
+from retrieval import listing, reading, status
+from retrieval.database import Database
 from retrieval.dataset import Dataset, open_dataset
+from retrieval.embedding import QueryEmbedder
 from retrieval.errors import BedivereError, ErrorCode
+from retrieval.hits import MAX_REPLY_CHARS, hits_of
 from retrieval.layout import Layout, missing_parts
-from retrieval.search import context, snippet
-from retrieval.search.plan import MAX_QUERY_CHARS, TextPlan, plan_text
-from retrieval.search.text import MAX_TERMS, nfc
+from retrieval.ranking import Question, Ranker
+from retrieval.search import collapse, context, expand
+from retrieval.search.plan import MAX_QUERY_CHARS
+from retrieval.search.text import nfc
 from retrieval.settings import Settings
-from retrieval.table import Database, Table
+from retrieval.table import Table
 from retrieval.types import (
-    ColumnStatus,
+    CatalogReply,
+    CatalogRequest,
     ContextReply,
     ContextRequest,
-    EmbeddingsStatus,
-    Hit,
-    IndexStatus,
-    ProvenanceStatus,
-    ReleaseStatus,
-    Row,
+    Correction,
+    FetchRequest,
+    Page,
     SearchReply,
     SearchRequest,
-    SearchType,
     StatusReply,
-    TableStatus,
 )
 
-MAX_REPLY_CHARS: Final = 60_000
-"""Characters of hits in one reply: more would not fit the model that asked."""
+MAX_CANDIDATES: Final = 1_000
+"""Rows that are looked at for a reply of documents, where many rows belong to few of them."""
 
-_MAX_METADATA_CHARS: Final = 300
-_MAX_METADATA: Final = 64
-_MAX_LABEL_CHARS: Final = 600
-_MAX_LISTED_COLUMNS: Final = 600
-_MAX_LISTED_TABLES: Final = 100
+_WIDENED: Final = 4
+"""Candidates for each document that is wanted."""
+
 _WARM_START_ROWS: Final = 200_000
-
-T = TypeVar("T")
-
-_NO_VECTORS: Final = "Vector and hybrid search are not available in this version"
 
 
 class Retriever:
@@ -53,67 +50,119 @@ class Retriever:
     def __init__(self, settings: Settings, dataset: Dataset | None = None) -> None:
         self.dataset = dataset or open_dataset(settings)
         self._settings = settings
+        self._counter: Callable[[int], None] | None = None
+        self._ranker = Ranker(settings, QueryEmbedder(settings, on_tokens=self._spent))
 
     def start(self) -> None:
         """Begins to fetch a released dataset, in a thread. Cheap, may be called often, never raises."""
         self.dataset.start()
 
+    def count_tokens(self, counter: Callable[[int], None]) -> None:
+        """Tells `counter` of the tokens that questions cost the embeddings provider."""
+        self._counter = counter
+
     async def search(self, request: SearchRequest) -> SearchReply:
         """Ranked hits for a question.
 
-        Raises `BedivereError`: INVALID_QUERY, TABLE_NOT_FOUND, COLUMN_NOT_FOUND, TEXT_COLUMN_MISSING, TOO_MANY_COLUMNS,
-        DATABASE_NOT_SET, DATABASE_NOT_FOUND, TABLE_UNREADABLE, DATASET_LOADING or DATASET_UNAVAILABLE.
+        Raises `BedivereError`: INVALID_QUERY, INVALID_FILTER, TABLE_NOT_FOUND, COLUMN_NOT_FOUND, TEXT_COLUMN_MISSING,
+        TOO_MANY_COLUMNS, DATABASE_NOT_SET, DATABASE_NOT_FOUND, TABLE_UNREADABLE, DATASET_LOADING or
+        DATASET_UNAVAILABLE.
         """
         question = _checked(request.query)
         name = request.table or self._settings.table
         database = await self.dataset.current()
 
         async def ask(table: Table) -> SearchReply:
-            if request.text_column and request.text_column not in {column.name for column in table.columns}:
-                raise BedivereError(
-                    ErrorCode.COLUMN_NOT_FOUND,
-                    f"The table has no column {request.text_column[:100]!r}: leave textColumn out, "
-                    "or name one that lancedb_status with verbose lists.",
-                )
             layout = self._layout(table, request.text_column)
-            notes = _notes(table, layout, request.search_type)
-            if request.vector_column and request.vector_column not in {column.name for column in table.columns}:
-                notes.append(f"The table has no column {request.vector_column[:100]!r}; text search does not need it.")
-            if request.path_prefix and layout.path is None:
-                raise BedivereError(ErrorCode.COLUMN_NOT_FOUND, "The table has no column of paths to filter by.")
-            plan = _plan(question, layout, notes)
-            prefix = nfc(request.path_prefix) if request.path_prefix else None
-            rows = await table.search_text(plan, layout, request.limit, path_prefix=prefix)
-            hits, truncated = _within_reply(rows, question)
-            if truncated:
-                notes.append(
-                    f"{len(rows) - len(hits)} further hits were left out to keep the reply under "
-                    f"{MAX_REPLY_CHARS:,} characters; ask for a smaller limit or a narrower question."
-                )
-            if not rows:
-                notes.append("Nothing in the table matches any word of the query.")
-            return SearchReply(search_type="text", table=name, hits=hits, truncated=truncated, notes=notes)
+            asked = Question(
+                question,
+                wanted=min(request.limit * (_WIDENED if request.collapse else 1), MAX_CANDIDATES),
+                search_type=request.search_type,
+                narrowing=request.narrowing,
+                vector_column=request.vector_column,
+                min_score=request.min_score,
+            )
+            found = await self._ranker.rank(table, layout, asked)
+            groups = collapse.by_document(found.ranked) if request.collapse else None
+            if groups is not None and len(groups) < request.limit and asked.wanted < MAX_CANDIDATES and found.full:
+                # Few documents hold many chunks of the best: wider, once, within the bound.
+                found = await self._ranker.rank(table, layout, replace(asked, wanted=MAX_CANDIDATES))
+                groups = collapse.by_document(found.ranked)
+            best = [group.best for group in groups] if groups is not None else found.ranked
+            best = best[: request.limit]
+            contexts: Mapping[str, str] = {}
+            if request.expand.type != "none" and best:
+                rows = [one.row for one in best]
+                near = await table.chunks(expand.spans(rows, request.expand), layout)
+                contexts = expand.contexts(rows, near, request.expand)
+            hits, left_out = hits_of(best, found, groups, contexts, whole=request.whole)
+            notes = found.notes
+            if left_out:
+                notes = [
+                    *notes,
+                    f"{left_out} further hits were left out to keep the reply under {MAX_REPLY_CHARS:,} "
+                    "characters; ask for a smaller limit or a narrower question.",
+                ]
+            return SearchReply(
+                search_type=found.ran,
+                table=name,
+                hits=hits,
+                truncated=left_out > 0,
+                degraded=found.degraded,
+                corrections=[Correction(written=one.written, read=one.read) for one in found.corrections],
+                rejected=found.rejected,
+                versions=found.versions or None,
+                timings=found.timings if request.explain else None,
+                notes=notes,
+            )
 
         return await database.read(name, ask)
 
     async def context(self, request: ContextRequest) -> ContextReply:
         """One Markdown block for a question, or an overview of the corpus. Raises what `search` raises."""
-        if not request.warm_start:
-            _checked(request.question, "question")
+        question = "" if request.warm_start else _checked(request.question, "question")
         name = request.table or self._settings.table
         database = await self.dataset.current()
 
         async def ask(table: Table) -> ContextReply:
             layout = self._layout(table, None)
-            notes = _notes(table, layout, "auto")
             if request.warm_start:
+                notes = missing_parts(layout, table.indexes)
                 pages = [page async for page in table.pages(layout, _WARM_START_ROWS)]
                 sizes = await _sizes(database, name, table)
                 return context.overview(request, pages, sizes, table=name, notes=notes)
-            plan = _plan(nfc(request.question), layout, notes)
-            hits = await table.search_text(plan, layout, request.limit)
-            near = await table.chunks(context.spans_around(hits), layout)
-            return context.block(request, hits, near, table=name, notes=notes)
+            asked = Question(
+                question,
+                wanted=request.limit,
+                search_type=request.search_type,
+                narrowing=request.narrowing,
+                min_score=request.min_score,
+            )
+            found = await self._ranker.rank(table, layout, asked)
+            found = replace(found, ranked=found.ranked[: request.limit])
+            near = await table.chunks(context.spans_around([one.row for one in found.ranked]), layout)
+            return context.block(request, found, near, table=name)
+
+        return await database.read(name, ask)
+
+    async def fetch(self, request: FetchRequest) -> Page:
+        """Whole chunks of one document. Raises what `reading.fetch` raises, and what opening a table does."""
+        name = request.table or self._settings.table
+        database = await self.dataset.current()
+
+        async def ask(table: Table) -> Page:
+            return await reading.fetch(table, self._layout(table, None), request, self._settings.outdated_statuses)
+
+        return await database.read(name, ask)
+
+    async def catalog(self, request: CatalogRequest) -> CatalogReply:
+        """The documents of a table. Raises what `listing.list_documents` raises, and what opening a table does."""
+        name = request.table or self._settings.table
+        database = await self.dataset.current()
+
+        async def ask(table: Table) -> CatalogReply:
+            layout = self._layout(table, None)
+            return await listing.list_documents(table, layout, request, self._settings.outdated_statuses)
 
         return await database.read(name, ask)
 
@@ -122,95 +171,19 @@ class Retriever:
 
         Waits for no sync: before the first, the problem is DATASET_LOADING or DATASET_UNAVAILABLE.
         """
-        settings = self._settings
-        embeddings = EmbeddingsStatus(available=False, reason=f"{_NO_VECTORS}.", model=settings.embedding_model)
-        try:
-            database = self.dataset.served()
-            names = database.names()
-        except BedivereError as error:
-            return StatusReply(
-                connected=False,
-                problem=str(error),
-                default_table=settings.table,
-                release=self._release(),
-                tables=[],
-                embeddings=embeddings,
-            )
-        release = self._release()
-        problem = None
-        if settings.table not in names:
-            problem = (
-                f"{ErrorCode.TABLE_NOT_FOUND}: There is no table {settings.table!r}, the default; "
-                "set LANCEDB_TABLE, or pass table in each call."
-            )
-        return StatusReply(
-            connected=True,
-            problem=problem,
-            default_table=settings.table,
-            release=release,
-            tables=await self._table_statuses(database, names, verbose=verbose),
-            embeddings=embeddings,
-            left_out=max(0, len(names) - _MAX_LISTED_TABLES),
-        )
+        return await status.report(self.dataset, self._settings, self._ranker, verbose=verbose)
 
-    def _release(self) -> ReleaseStatus | None:
-        """What `dataset` says of its release; None where a plain folder serves."""
-        state = self.dataset.state()
-        if not state.from_releases:
-            return None
-        return ReleaseStatus(
-            id=state.release,
-            created_at=state.created_at,
-            age_seconds=state.age_seconds,
-            synced_at=state.synced_at,
-            sync_ms=state.sync_milliseconds,
-            sync_bytes=state.sync_bytes,
-            last_failure=str(state.failure.code) if state.failure else None,
-        )
-
-    async def _table_statuses(self, database: Database, names: list[str], *, verbose: bool) -> list[TableStatus]:
-        """The first tables, and the columns of as many as keep the reply readable."""
-        statuses: list[TableStatus] = []
-        room = _MAX_LISTED_COLUMNS
-        for name in names[:_MAX_LISTED_TABLES]:
-            status = await self._table_status(database, name, verbose=verbose)
-            columns = status.columns or []
-            if len(columns) > room:
-                note = f"Its {len(columns)} columns are left out to keep the reply small."
-                status = status.model_copy(update={"columns": None, "notes": [*status.notes, note]})
-                columns = []
-            room -= len(columns)
-            statuses.append(status)
-        return statuses
-
-    async def _table_status(self, database: Database, name: str, *, verbose: bool) -> TableStatus:
-        async def ask(table: Table) -> TableStatus:
-            rows = await table.count()
-            problem, notes = None, list[str]()
-            try:
-                notes = missing_parts(self._layout(table, None), table.indexes)
-            except BedivereError as error:
-                problem = str(error)
-            columns = [ColumnStatus(name=column.name, type=column.type) for column in table.columns]
-            return TableStatus(
-                name=name,
-                rows=rows,
-                indexes=[
-                    IndexStatus(column=i.column, type=i.type, indexed=i.indexed, unindexed=i.unindexed)
-                    for i in table.indexes
-                ],
-                provenance=_provenance(table),
-                columns=columns if verbose and problem is None else None,
-                problem=problem,
-                notes=notes,
-            )
-
-        try:
-            return await database.read(name, ask)
-        except BedivereError as error:
-            return TableStatus(name=name, problem=str(error))
+    def _spent(self, tokens: int) -> None:
+        if self._counter is not None:
+            self._counter(tokens)
 
     def _layout(self, table: Table, text_column: str | None) -> Layout:
+        if text_column and text_column not in {column.name for column in table.columns}:
+            raise BedivereError(
+                ErrorCode.COLUMN_NOT_FOUND,
+                f"The table has no column {text_column[:100]!r}: leave textColumn out, "
+                "or name one that lancedb_status with verbose lists.",
+            )
         return table.layout(text_column or self._settings.text_column)
 
 
@@ -237,69 +210,3 @@ def _checked(question: str, name: str = "query") -> str:
             "ask in fewer words.",
         )
     return nfc(question)
-
-
-def _plan(question: str, layout: Layout, notes: list[str]) -> TextPlan:
-    plan = plan_text(question, layout.searchable)
-    if plan is None:
-        raise BedivereError(
-            ErrorCode.INVALID_QUERY, "The query holds no word, only punctuation: pass the words to search for."
-        )
-    if plan.cut:
-        notes.append(f"Only the first {MAX_TERMS} words of the query were searched.")
-    return plan
-
-
-def _notes(table: Table, layout: Layout, asked: SearchType) -> list[str]:
-    notes = missing_parts(layout, table.indexes)
-    if asked in {"vector", "hybrid"}:
-        notes.insert(0, f"{_NO_VECTORS}; text search answered instead.")
-    return notes
-
-
-def _within_reply(rows: list[Row], question: str) -> tuple[list[Hit], bool]:
-    """Hits for `rows` as far as they fit one reply, and whether any was left out."""
-    hits: list[Hit] = []
-    spent = 0
-    for row in rows:
-        hit = _hit(row, question)
-        spent += len(hit.model_dump_json())
-        if spent > MAX_REPLY_CHARS:
-            return hits, True
-        hits.append(hit)
-    return hits, False
-
-
-def _hit(row: Row, question: str) -> Hit:
-    return Hit(
-        id=row.id,
-        title=_cut(row.title, _MAX_LABEL_CHARS),
-        heading=_cut(row.heading, _MAX_LABEL_CHARS),
-        path=row.path,
-        url=row.url,
-        snippet=snippet.snippet(row.text, question),
-        score=round(row.score, 4),
-        metadata={name: _cut(row.metadata[name], _MAX_METADATA_CHARS) for name in list(row.metadata)[:_MAX_METADATA]},
-    )
-
-
-def _cut(value: T, chars: int) -> T:
-    """`value`, if it is text, in at most `chars` characters."""
-    if isinstance(value, str) and len(value) > chars:
-        return cast("T", value[: chars - 1] + "…")
-    return value
-
-
-def _provenance(table: Table) -> ProvenanceStatus | None:
-    record = table.provenance
-    if record is None:
-        return None
-    return ProvenanceStatus(
-        built_at=record.built_at,
-        tool_version=record.tool_version,
-        lancedb_version=record.lancedb_version,
-        corpus_version=record.corpus_version,
-        files=record.source.get("files"),
-        revision=record.source.get("revision"),
-        embedding_model=(record.embedding or {}).get("model"),
-    )

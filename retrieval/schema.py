@@ -6,8 +6,9 @@ One row is one chunk. Readers need only `text`; whatever else a table holds come
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -50,6 +51,26 @@ INTERNAL_COLUMNS: Final = frozenset({"idents", "search_text", "content_hash"})
 """Columns that serve search itself and never come back as metadata."""
 
 BREADCRUMB_SEPARATOR: Final = " > "
+
+COMPANIONS: Final = "_bedivere"
+"""Folder beside a table's data, within it, for what the indexer learns of the whole table and search needs."""
+
+VOCABULARY_FILE: Final = "vocabulary.tsv"
+CATALOG_FILE: Final = "catalog.arrow"
+
+
+MEASURED_KEY: Final = b"bedivere"
+"""Key, in the metadata of the vectors' column, of what was measured of them once the table was written."""
+
+
+def measured(metadata: Mapping[bytes, bytes] | None) -> dict[str, Any]:
+    """What was measured of a column of vectors, by its Arrow metadata: recall and calibration; empty for nothing."""
+    raw = (metadata or {}).get(MEASURED_KEY)
+    try:
+        found: object = json.loads(raw) if raw else {}
+    except ValueError:
+        return {}
+    return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
 
 
 @dataclass(frozen=True, slots=True)

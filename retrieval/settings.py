@@ -26,6 +26,9 @@ from retrieval.errors import BedivereError, ErrorCode
 
 SETTINGS_FILE_VARIABLE: Final = "BEDIVERE_SETTINGS_FILE"
 
+OUTDATED_STATUSES: Final = ("superseded", "archived", "rejected", "withdrawn", "deprecated", "draft")
+"""What a document's status begins with that no longer, or not yet, holds."""
+
 LogLevel = Literal["error", "warning", "info", "debug"]
 
 # Lancelot's logger had npm's levels; each finds its nearest of ours.
@@ -36,6 +39,10 @@ def _split_commas(value: object) -> object:
     if isinstance(value, str):
         return tuple(part.strip() for part in value.split(",") if part.strip())
     return value
+
+
+def _lower(value: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(part.lower() for part in value))
 
 
 def _log_level(value: object) -> object:
@@ -62,6 +69,18 @@ def _endpoint_path(value: str) -> str:
     return path
 
 
+def _boosts(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    pairs = [part.rpartition("=") for part in cast("tuple[str, ...]", _split_commas(value))]
+    return {prefix.strip(): factor.strip() for prefix, _, factor in pairs}
+
+
+PathBoosts = Annotated[
+    dict[Annotated[str, Field(min_length=1)], Annotated[float, Field(ge=0.1, le=10)]],
+    NoDecode,
+    BeforeValidator(_boosts),
+]
 CommaSeparated = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split_commas)]
 
 
@@ -123,16 +142,47 @@ class Settings(BaseSettings):
         description="Characters of context that `lancedb_query` returns when a call names no budget.",
         json_schema_extra={"range": "a whole number from 500 to 100000"},
     )
+    path_boosts: PathBoosts = Field(
+        default={},
+        validation_alias=_names("BEDIVERE_PATH_BOOSTS"),
+        description=(
+            "Prefixes of paths, and what the scores of documents below them are multiplied by for their place among "
+            "the hits, such as `guides/=1.2, archive/=0.5`. It orders hits, and brings none in."
+        ),
+        json_schema_extra={"range": "prefix=factor, separated by commas; factors from 0.1 to 10"},
+    )
+    outdated_statuses: Annotated[CommaSeparated, AfterValidator(_lower)] = Field(
+        default=OUTDATED_STATUSES,
+        validation_alias=_names("BEDIVERE_OUTDATED_STATUSES"),
+        description=(
+            "Documents whose status begins with one of these are left out unless a call includes them; upper and lower "
+            "case are the same. `none` hides none by its status."
+        ),
+        json_schema_extra={"range": "statuses, separated by commas"},
+    )
     openai_api_key: SecretStr | None = Field(
         default=None,
         validation_alias=_names("OPENAI_API_KEY"),
         description="The key of the embeddings provider. Text search needs none. Never logged, never shown.",
         json_schema_extra={"range": "a key"},
     )
+    openai_api_key_arn: str | None = Field(
+        default=None,
+        validation_alias=_names("OPENAI_API_KEY_ARN"),
+        description=(
+            "The ARN of the Secrets Manager secret or the SSM parameter that holds the key. It is read when the first "
+            "vector is needed, and only where `OPENAI_API_KEY` is unset."
+        ),
+        json_schema_extra={"range": "the ARN of a secret or of an SSM parameter"},
+        pattern=r"^arn:[a-z0-9-]+:(secretsmanager:[a-z0-9-]+:\d{12}:secret:|ssm:[a-z0-9-]+:\d{12}:parameter/)[\w/+=.@-]+$",
+    )
     openai_base_url: str | None = Field(
         default=None,
         validation_alias=_names("OPENAI_BASE_URL"),
-        description="The base URL of an OpenAI-compatible embeddings provider.",
+        description=(
+            "The base URL of an OpenAI-compatible embeddings provider, with its `/v1`. A server of your own may need "
+            "no key."
+        ),
         json_schema_extra={"range": "a URL that starts with https:// or http://"},
         pattern=r"^https?://\S+$",
     )
@@ -143,13 +193,36 @@ class Settings(BaseSettings):
         description="The model that embeds queries; it must be the one the table was embedded with.",
         json_schema_extra={"range": "a model's name"},
     )
-    embedding_dimensions: int = Field(
-        default=1536,
+    embedding_dimensions: int | None = Field(
+        default=None,
         ge=1,
         le=8192,
         validation_alias=_names("EMBEDDING_DIMENSIONS"),
-        description="The length of the model's vectors.",
+        description=(
+            "The length of the vectors to ask the model for. Unset: the model's own; a model whose length is fixed "
+            "needs none."
+        ),
         json_schema_extra={"range": "a whole number from 1 to 8192"},
+    )
+    embedding_query_prefix: str | None = Field(
+        default=None,
+        max_length=1000,
+        validation_alias=_names("EMBEDDING_QUERY_PREFIX"),
+        description=(
+            "What the model wants in front of a question. Unset: what is known of the model, see "
+            "[Embeddings](embeddings.md#models-that-want-a-prefix); `none`: nothing."
+        ),
+        json_schema_extra={"range": "at most 1000 characters, white space kept", "verbatim": True},
+    )
+    embedding_document_prefix: str | None = Field(
+        default=None,
+        max_length=1000,
+        validation_alias=_names("EMBEDDING_DOCUMENT_PREFIX"),
+        description=(
+            "What the model wants in front of a document. Unset: what is known of the model; `none`: nothing. "
+            "Another prefix makes other vectors, so everything is embedded again."
+        ),
+        json_schema_extra={"range": "at most 1000 characters, white space kept", "verbatim": True},
     )
     allowed_hosts: CommaSeparated = Field(
         default=(),
@@ -257,9 +330,12 @@ class _Environment(EnvSettingsSource):
     def __init__(self, settings_cls: type[BaseSettings]) -> None:
         super().__init__(settings_cls)
         # Only the variables that are documented: the fields' own names are for the settings file.
-        known = {name for field in settings_cls.model_fields.values() for name in variables(field)}
-        stripped = {name: (value or "").strip() for name, value in self.env_vars.items() if name in known}
-        self.env_vars = {name: value for name, value in stripped.items() if value}
+        fields = settings_cls.model_fields.values()
+        known = {name: _is_verbatim(field) for field in fields for name in variables(field)}
+        given = {name: value or "" for name, value in self.env_vars.items() if name in known}
+        self.env_vars = {
+            name: value if known[name] else value.strip() for name, value in given.items() if value.strip()
+        }
 
 
 def _settings_file() -> Path | None:
@@ -280,6 +356,12 @@ def variables(field: FieldInfo) -> tuple[str, ...]:
     """The names of the environment variables that set `field`, ours first."""
     alias = field.validation_alias
     return tuple(str(choice) for choice in alias.choices) if isinstance(alias, AliasChoices) else ()
+
+
+def _is_verbatim(field: FieldInfo) -> bool:
+    """Whether white space at the ends of the value belongs to it."""
+    extra = cast("dict[str, object]", field.json_schema_extra)
+    return bool(extra.get("verbatim"))
 
 
 def allowed_range(field: FieldInfo) -> str:

@@ -1,32 +1,34 @@
-"""The only module that reads LanceDB: finds tables, opens them again when they were replaced, and runs plans."""
+"""The only module that reads LanceDB: an open table, and the questions that can be put to it."""
 
-# pyarrow and lancedb are untyped or typed in part; what comes out of them is checked where `_row` makes a `Row` of it.
+# pyarrow and lancedb are untyped or typed in part; `retrieval.arrow` checks what comes out of them.
 # pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownParameterType=false
 # pyright: reportUnknownLambdaType=false
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import re
 import weakref
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from datetime import date, datetime, time
-from decimal import Decimal
-from functools import reduce
+from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import lancedb
 import pyarrow as pa
-from lancedb.expr import Expr, col, lit
-from lancedb.query import BooleanQuery, FullTextQuery, MatchQuery, Occur, PhraseQuery
+from lancedb.expr import lit
+from lancedb.query import AsyncVectorQuery, BooleanQuery, FullTextQuery, MatchQuery, Occur, PhraseQuery
 from lancedb.table import AsyncTable
 
+from retrieval.arrow import Cell, kind_of, rows_of, values_of
+from retrieval.catalog import Catalog
 from retrieval.errors import BedivereError, ErrorCode
-from retrieval.layout import Column, Index, Kind, Layout, lay_out
-from retrieval.schema import Provenance
+from retrieval.layout import Column, Index, Layout, lay_out
+from retrieval.schema import CATALOG_FILE, COMPANIONS, VOCABULARY_FILE, Provenance, measured
+from retrieval.search.filters import AllOf, AnyOf, Condition, Where, to_sql
 from retrieval.search.plan import Match, Phrase, TextPlan
+from retrieval.search.vocabulary import Vocabulary
 from retrieval.types import Row, Span
 
 try:
@@ -38,7 +40,7 @@ logger: Final = logging.getLogger("bedivere")
 
 LANCEDB_VERSION: Final = lancedb.__version__
 
-_SUFFIX: Final = ".lance"
+SUFFIX: Final = ".lance"
 _LANCE_KIND: Final = re.compile(r"LanceError\(\w+\)")
 _IN_USE_LOCK: Final = "in-use.lock"
 
@@ -46,97 +48,13 @@ _IN_USE_LOCK: Final = "in-use.lock"
 _TIE_MARGIN: Final = 32
 _MAX_FETCHED: Final = 2_048
 
-_LAST_CHARACTER: Final = "\U0010ffff"
+_SCORE: Final = "_score"
+_DISTANCE: Final = "_distance"
 
-# A table that is replaced more often than this while it is opened is not worth waiting for.
-_ATTEMPTS: Final = 3
-_NAMED_TABLES: Final = 20
+_MAX_CATALOGUED: Final = 2_000_000
+"""Rows of a table of others that are looked at for its documents."""
 
-T = TypeVar("T")
 Fingerprint = tuple[str, int, int]
-Cell = str | int | float | bool | None
-
-
-class Database:
-    """A folder of tables. Costs nothing until it is asked, so that a server starts without one."""
-
-    def __init__(self, folder: str | None) -> None:
-        # A relative path that starts with "db" is taken for LanceDB Cloud, and connecting creates a missing folder.
-        self._folder = Path(os.path.expanduser(folder)).absolute() if folder else None  # noqa: PTH111 - never raises
-        self._open: dict[str, Table] = {}
-
-    def names(self) -> list[str]:
-        """The tables there are, in alphabetical order.
-
-        Raises `BedivereError` DATABASE_NOT_SET or DATABASE_NOT_FOUND.
-        """
-        try:
-            entries = list(self._place().iterdir())
-        except (OSError, ValueError):
-            raise BedivereError(
-                ErrorCode.DATABASE_NOT_FOUND,
-                "The database folder does not exist or cannot be read: check what LANCEDB_PATH or --db names, "
-                "or build it with bedivere index.",
-            ) from None
-        return sorted(entry.name.removesuffix(_SUFFIX) for entry in entries if _is_table(entry))
-
-    async def table(self, name: str) -> Table:
-        """The table called `name`, opened again if its files were replaced since.
-
-        Raises `BedivereError`: what `names` raises, TABLE_NOT_FOUND or TABLE_UNREADABLE.
-        """
-        for attempt in range(1, _ATTEMPTS + 1):
-            place, fingerprint = self._find(name)
-            table = self._open.get(name)
-            if table is not None and table.fingerprint == fingerprint:
-                return table
-            try:
-                table = await Table.open(name, place, fingerprint)
-            except BedivereError:
-                # It may have been replaced, and its files removed, between the look and the opening.
-                if attempt == _ATTEMPTS or self._find(name)[1] == fingerprint:
-                    raise
-                continue
-            self._open[name] = table
-            return table
-        raise AssertionError("the last attempt returns or raises")
-
-    async def read(self, name: str, ask: Callable[[Table], Awaitable[T]]) -> T:
-        """What `ask` answers, all of it from one state of the table.
-
-        A table of others that is replaced while it is being read makes LanceDB fail; the new one is asked then.
-        """
-        table = await self.table(name)
-        for attempt in range(1, _ATTEMPTS + 1):
-            try:
-                return await ask(table)
-            except BedivereError as error:
-                replaced = await self.table(name) if error.code is ErrorCode.TABLE_UNREADABLE else table
-                if replaced is table or attempt == _ATTEMPTS:
-                    raise
-                table = replaced
-        raise AssertionError("the last attempt returns or raises")
-
-    def _find(self, name: str) -> tuple[Path, Fingerprint]:
-        """Where the table called `name` stands now, and what tells that state of it from any other."""
-        # The name is a caller's: it reaches the file system only as one of the names that are there.
-        names = self.names()
-        if name not in names:
-            known = ", ".join(repr(table) for table in names[:_NAMED_TABLES]) if names else "none"
-            raise BedivereError(
-                ErrorCode.TABLE_NOT_FOUND, f"There is no table {name[:100]!r}; the database has: {known}."
-            )
-        # A table of ours is a link to the folder of one build; opened there, it outlives the link's next target.
-        place = (self._place() / f"{name}{_SUFFIX}").resolve()
-        return place, _fingerprint(place)
-
-    def _place(self) -> Path:
-        if self._folder is None:
-            raise BedivereError(
-                ErrorCode.DATABASE_NOT_SET,
-                "No database is configured: set LANCEDB_PATH to the folder that bedivere index wrote.",
-            )
-        return self._folder
 
 
 class Table:
@@ -154,12 +72,26 @@ class Table:
         self.name = name
         self.fingerprint = fingerprint
         self.columns = [
-            Column(field.name, str(field.type), _kind(field.type), pa.types.is_dictionary(field.type))
+            Column(field.name, str(field.type), kind_of(field.type), pa.types.is_dictionary(field.type))
             for field in schema
         ]
         self.indexes = indexes
+        self.vectors: dict[str, int] = {
+            field.name: field.type.list_size
+            for field in schema
+            if pa.types.is_fixed_size_list(field.type) and pa.types.is_floating(field.type.value_type)
+        }
+        """Columns that hold vectors, and their length."""
         self.provenance = Provenance.from_metadata(schema.metadata)
+        self.calibrations: dict[str, dict[str, Any]] = {
+            name: found for name in self.vectors if (found := measured(schema.field(name).metadata).get("calibration"))
+        }
+        """What was measured of the vectors of a column so that search can say that nothing is relevant."""
         self._table = table
+        self._place = Path(fingerprint[0])
+        self._catalog: Catalog | None = None
+        self._vocabulary: Vocabulary | None = None
+        self._vocabulary_read = False
         if in_use is not None:
             # The lock is held as long as anything still asks this table.
             weakref.finalize(self, os.close, in_use)
@@ -171,7 +103,7 @@ class Table:
         try:
             with _readable(name, opening=True):
                 connection = await lancedb.connect_async(place.parent)
-                table = await connection.open_table(place.name.removesuffix(_SUFFIX))
+                table = await connection.open_table(place.name.removesuffix(SUFFIX))
                 schema = await table.schema()
                 indexes = [_index(config) for config in await table.list_indices()]
         except BaseException:
@@ -189,46 +121,141 @@ class Table:
         with _readable(self.name):
             return await self._table.count_rows()
 
-    async def search_text(
-        self, plan: TextPlan, layout: Layout, limit: int, *, path_prefix: str | None = None
-    ) -> list[Row]:
+    async def matching(self, where: Where) -> int:
+        """Rows that `where` lets through."""
+        with _readable(self.name):
+            return await self._table.count_rows(_sql(where))
+
+    async def search_text(self, plan: TextPlan, layout: Layout, limit: int, *, where: Where | None = None) -> list[Row]:
         """At most `limit` rows that match `plan`, ordered by (-score, id): equal scores never change places."""
         wanted = min(limit + _TIE_MARGIN, _MAX_FETCHED)
+        columns = [*layout.selected, _SCORE]
         with _readable(self.name):
             while True:
                 query = self._table.query().nearest_to_text(_full_text(plan)).limit(wanted).with_row_id()
-                if path_prefix and layout.path:
-                    query = query.where(_starts_with(layout.path, path_prefix))
-                fetched = await query.select([*layout.selected, "_score"]).to_arrow()
-                rows = sorted(_rows(fetched, layout), key=lambda row: (-row.score, row.id))
+                if where is not None:
+                    query = query.where(_sql(where))
+                fetched = await query.select(columns).to_arrow()
+                rows = _best_first(rows_of(fetched, layout, lambda record: float(record[_SCORE] or 0.0)))
                 tied = len(rows) == wanted and rows[limit - 1].score == rows[-1].score
                 if not tied or wanted == _MAX_FETCHED:
                     return rows[:limit]
                 wanted = min(wanted * 4, _MAX_FETCHED)
 
+    async def search_vector(
+        self, vector: Sequence[float], column: str, layout: Layout, limit: int, *, where: Where | None = None
+    ) -> list[Row]:
+        """At most `limit` rows nearest to `vector`, ordered by (-score, id); the score is the cosine similarity.
+
+        `vector` has as many numbers as `vectors` says of `column`.
+        """
+        wanted = min(limit, _MAX_FETCHED)
+        columns = [*layout.selected, _DISTANCE]
+        with _readable(self.name):
+
+            def query() -> AsyncVectorQuery:
+                nearest = self._table.query().nearest_to(list(vector)).column(column).distance_type("cosine")
+                return nearest if where is None else nearest.where(_sql(where))
+
+            fetched = await query().limit(wanted).with_row_id().select(columns).to_arrow()
+            if where is not None and fetched.num_rows < wanted:
+                # A graph is walked before it is filtered, and may end short of what a strict filter lets through.
+                fetched = await query().bypass_vector_index().limit(wanted).with_row_id().select(columns).to_arrow()
+            return _best_first(rows_of(fetched, layout, lambda record: 1.0 - float(record[_DISTANCE])))
+
+    async def select(self, where: Where | None, layout: Layout, *, limit: int | None = None) -> list[Row]:
+        """The rows that `where` lets through, at most `limit`, in no particular order; their score is 0."""
+        with _readable(self.name):
+            query = self._table.query().with_row_id().select(layout.selected)
+            if where is not None:
+                query = query.where(_sql(where))
+            if limit is not None:
+                query = query.limit(limit)
+            return rows_of(await query.to_arrow(), layout, lambda _: 0.0)
+
     async def chunks(self, spans: Sequence[Span], layout: Layout) -> list[Row]:
         """The rows of `spans`, in no particular order; none where the table does not number its chunks."""
         if not spans or layout.path is None or layout.ordinal is None:
             return []
-        path, ordinal = col(layout.path), col(layout.ordinal)
-        condition = reduce(
-            lambda either, other: either | other,
-            ((path == lit(span.path)) & (ordinal >= lit(span.first)) & (ordinal <= lit(span.last)) for span in spans),
+        path, ordinal = layout.path, layout.ordinal
+        return await self.select(
+            AnyOf(
+                tuple(
+                    AllOf(
+                        (
+                            Condition(path, "eq", span.path),
+                            Condition(ordinal, "gte", span.first),
+                            Condition(ordinal, "lte", span.last),
+                        )
+                    )
+                    for span in spans
+                )
+            ),
+            layout,
         )
-        with _readable(self.name):
-            query = self._table.query().where(condition).with_row_id().select(layout.selected)
-            return _rows(await query.to_arrow(), layout)
+
+    async def catalog(self, layout: Layout) -> Catalog:
+        """The documents of the table: from the file that the indexer wrote beside it, else from its rows."""
+        if self._catalog is None:
+            data = await self._companion(CATALOG_FILE)
+            try:
+                self._catalog = Catalog.load(data) if data is not None else None
+            except ValueError:
+                logger.warning("table %r: its catalog is damaged, and is read from its rows", self.name)
+            if self._catalog is None:
+                self._catalog = Catalog.of_rows([row async for row in self._entries(layout)])
+        return self._catalog
+
+    async def vocabulary(self) -> Vocabulary | None:
+        """The words of the table's index; None where the indexer of the table wrote none."""
+        if not self._vocabulary_read:
+            data = await self._companion(VOCABULARY_FILE)
+            try:
+                self._vocabulary = Vocabulary.load(data) if data is not None else None
+            except ValueError:
+                logger.warning("table %r: its vocabulary is damaged, and is not used", self.name)
+            self._vocabulary_read = True
+        return self._vocabulary
+
+    async def _companion(self, name: str) -> bytes | None:
+        """The file that the indexer wrote beside the data; None where there is none."""
+        if self.provenance is None:
+            return None
+        try:
+            return await asyncio.to_thread((self._place / COMPANIONS / name).read_bytes)
+        except OSError:
+            return None
+
+    async def _entries(self, layout: Layout) -> AsyncIterator[dict[str, Cell]]:
+        """What a catalog is made of, a row a chunk, as far as the table has such columns."""
+        there = {column.name for column in self.columns}
+        parts = {
+            "id": layout.id,
+            "path": layout.path,
+            "title": layout.title,
+            "url": layout.url,
+            "chunk": layout.ordinal,
+        }
+        parts |= {name: name for name in ("collection", "version", "status", "date", "superseded_by") if name in there}
+        async for row in self._parts(parts, _MAX_CATALOGUED):
+            yield row
 
     async def pages(self, layout: Layout, limit: int) -> AsyncIterator[dict[str, Cell]]:
         """`path`, `title`, `heading` and `url` of the first `limit` rows, as far as the table has them."""
         parts = {"path": layout.path, "title": layout.title, "heading": layout.heading, "url": layout.url}
+        async for row in self._parts(parts, limit):
+            yield row
+
+    async def _parts(self, parts: Mapping[str, str | None], limit: int) -> AsyncIterator[dict[str, Cell]]:
+        """Of the first `limit` rows, the columns that `parts` names, under its names."""
         columns = {part: column for part, column in parts.items() if column}
         if not columns:
             return
         with _readable(self.name):
-            reader = await self._table.query().select(list(columns.values())).limit(limit).to_batches()
+            selected = list(dict.fromkeys(columns.values()))
+            reader = await self._table.query().select(selected).limit(limit).to_batches()
             async for batch in reader:
-                values = {part: _values(batch.column(column)) for part, column in columns.items()}
+                values = {part: values_of(batch.column(column)) for part, column in columns.items()}
                 for row in range(batch.num_rows):
                     yield {part: column[row] for part, column in values.items()}
 
@@ -256,21 +283,6 @@ class _readable:  # noqa: N801 - reads as a keyword: with _readable(name)
         ) from None
 
 
-def _is_table(entry: Path) -> bool:
-    # A name that is not text cannot be asked for, nor be written into an answer.
-    named = entry.name.endswith(_SUFFIX) and not entry.name.startswith(".") and entry.name.isprintable()
-    return named and entry.is_dir()
-
-
-def _fingerprint(place: Path) -> Fingerprint:
-    """Changes when another table stands at `place`, or another version of the same one."""
-    try:
-        versions = (place / "_versions").stat()
-    except OSError:
-        return (str(place), 0, 0)
-    return (str(place), versions.st_ino, versions.st_mtime_ns)
-
-
 def _mark_in_use(folder: Path) -> int | None:
     """A descriptor with a shared lock that keeps the indexer from clearing `folder`; None where there is none."""
     if fcntl is None:  # pragma: no cover
@@ -285,23 +297,6 @@ def _mark_in_use(folder: Path) -> int | None:
         os.close(descriptor)
         return None
     return descriptor
-
-
-def _kind(kind: pa.DataType) -> Kind:
-    types = pa.types
-    if types.is_dictionary(kind):
-        return _kind(kind.value_type)
-    if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
-        return "text"
-    if types.is_boolean(kind):
-        return "boolean"
-    if types.is_integer(kind):
-        return "integer"
-    if types.is_floating(kind) or types.is_decimal(kind):
-        return "number"
-    if types.is_timestamp(kind) or types.is_date(kind) or types.is_time(kind):
-        return "time"
-    return "other"
 
 
 def _index(config: Any) -> Index:  # noqa: ANN401 - a class of the compiled core, without types
@@ -324,62 +319,10 @@ def _part(part: Match | Phrase) -> FullTextQuery:
     return MatchQuery(part.terms, part.column, boost=part.boost)  # pyright: ignore[reportCallIssue]
 
 
-def _starts_with(column: str, prefix: str) -> Expr:
-    # LanceDB's expressions have no prefix function; strings compare by their UTF-8 bytes, which keeps this exact.
-    return (col(column) >= lit(prefix)) & (col(column) < lit(prefix + _LAST_CHARACTER))
+def _best_first(rows: list[Row]) -> list[Row]:
+    return sorted(rows, key=lambda row: (-row.score, row.id))
 
 
-def _rows(table: pa.Table, layout: Layout) -> list[Row]:
-    columns = {name: _values(table.column(name)) for name in table.column_names}
-    return [_row({name: values[row] for name, values in columns.items()}, layout) for row in range(table.num_rows)]
-
-
-def _values(column: pa.Array | pa.ChunkedArray) -> list[Any]:
-    """The column's values as Python's: as text where Python has no such time, None where there is no text either."""
-    try:
-        return column.to_pylist()
-    except (ValueError, OverflowError, pa.ArrowException):
-        pass
-    try:
-        zoned = pa.types.is_timestamp(column.type) and column.type.tz is not None
-        plain = column.cast(pa.timestamp(column.type.unit)) if zoned else column
-        return plain.cast(pa.string()).to_pylist()
-    except (ValueError, pa.ArrowException):
-        return [None] * len(column)
-
-
-def _row(record: dict[str, Any], layout: Layout) -> Row:
-    def text(column: str | None) -> str | None:
-        value = record.get(column) if column else None
-        return value if isinstance(value, str) and value else None
-
-    ordinal = record.get(layout.ordinal) if layout.ordinal else None
-    metadata = {name: scalar for name in layout.metadata if (scalar := _scalar(record.get(name))) is not None}
-    return Row(
-        id=text(layout.id) or f"row:{record['_rowid']}",
-        text=record.get(layout.text) or "",
-        score=float(record.get("_score") or 0.0),
-        title=text(layout.title),
-        heading=text(layout.heading),
-        path=text(layout.path),
-        url=text(layout.url),
-        ordinal=ordinal if isinstance(ordinal, int) else None,
-        metadata=metadata,
-    )
-
-
-def _scalar(value: object) -> Cell:
-    """`value` as JSON can carry it; None for nothing, an empty text or a number that JSON has no word for."""
-    match value:
-        case bool() | int():
-            return value
-        case str():
-            return value or None
-        case float():
-            return value if value == value and abs(value) != float("inf") else None
-        case Decimal():
-            return str(value)
-        case datetime() | date() | time():
-            return value.isoformat()
-        case _:
-            return None
+def _sql(where: Where) -> str:
+    """LanceDB's own form of `where`. Values are written by LanceDB, columns are those of the table."""
+    return to_sql(where, lambda column: f"`{column}`", lambda value: lit(value).to_sql())

@@ -6,8 +6,8 @@ Replies are the tools' wire format: camelCase in JSON, and their JSON Schemas ar
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, field
+from typing import Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
@@ -17,9 +17,43 @@ Ran = Literal["text", "vector", "hybrid"]
 Scalar = str | int | float | bool
 
 
+ExpandType = Literal["none", "neighbors", "section"]
+
+MAX_EXPANSION: Final = 5
+"""Chunks before and after a hit that may be asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expansion:
+    """What is read around each hit: nothing, `before` and `after` chunks of the document, or the whole section."""
+
+    type: ExpandType = "none"
+    before: int = 1
+    after: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Narrowing:
+    """Which documents a request is about; what is left empty narrows nothing.
+
+    `filters` is as the caller wrote it: `retrieval.search.filters` checks it against the table.
+    """
+
+    filters: Mapping[str, object] = field(default_factory=dict[str, object])
+    path_prefix: str | None = None
+    exclude: tuple[str, ...] = ()
+    collection: str | None = None
+    version: str | None = None
+    include_outdated: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class SearchRequest:
-    """A ranked search; `limit` is 1 to 200, None columns and table mean the configured ones."""
+    """A ranked search; `limit` is 1 to 200, None columns and table mean the configured ones.
+
+    `min_score` takes the place of the calibrated threshold below which nothing is relevant, 0 to 1. With `whole` the
+    reply is as large as it comes, for measuring.
+    """
 
     query: str
     limit: int
@@ -27,7 +61,12 @@ class SearchRequest:
     table: str | None = None
     text_column: str | None = None
     vector_column: str | None = None
-    path_prefix: str | None = None
+    narrowing: Narrowing = field(default_factory=Narrowing)
+    collapse: bool = False
+    expand: Expansion = field(default_factory=Expansion)
+    min_score: float | None = None
+    explain: bool = False
+    whole: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +77,41 @@ class ContextRequest:
     budget: int
     limit: int
     warm_start: bool = False
+    table: str | None = None
+    search_type: SearchType = "auto"
+    narrowing: Narrowing = field(default_factory=Narrowing)
+    min_score: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FetchRequest:
+    """A chunk by its `id` with its neighbours, or a document by its `path` page by page, or the next page by `cursor`.
+
+    `max_chars` bounds the text of one page; `headings` takes only the sections whose heading holds one of them.
+    """
+
+    id: str | None = None
+    path: str | None = None
+    before: int = 0
+    after: int = 0
+    headings: tuple[str, ...] = ()
+    cursor: str | None = None
+    max_chars: int = 32_000
+    table: str | None = None
+    collection: str | None = None
+    version: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogRequest:
+    """The documents of a table, a page of `limit` at a time; `fields` are those wanted of each, all where empty."""
+
+    narrowing: Narrowing = field(default_factory=lambda: Narrowing(include_outdated=True))
+    status: str | None = None
+    fields: tuple[str, ...] = ()
+    limit: int = 100
+    cursor: str | None = None
+    if_corpus_version: str | None = None
     table: str | None = None
 
 
@@ -87,29 +161,88 @@ class Reply(BaseModel):
     )
 
 
-class Hit(Reply):
-    """One matching chunk."""
+Why = Literal["text", "vector", "both", "exact"]
+ScoreType = Literal["bm25", "cosine", "rrf"]
 
-    id: str = Field(description="Identifies the chunk in this table.")
+
+class Hit(Reply):
+    """One matching chunk, or the best one of its document."""
+
+    id: str = Field(description="Identifies the chunk: pass it to lancedb_fetch.")
     title: str | None = Field(default=None, description="Title of the document.")
     heading: str | None = Field(default=None, description="Headings above the chunk, outermost first, joined by ' > '.")
     path: str | None = Field(default=None, description="Path of the document in its source.")
     url: str | None = Field(default=None, description="Where the passage is published: cite this, else the path.")
     snippet: str = Field(description="The part of the chunk that matches best; … marks where it was cut.")
     score: float = Field(description="Higher is better; comparable within one reply only.")
-    score_type: Literal["bm25"] = Field(default="bm25", description="What the score is.")
+    score_type: ScoreType = Field(
+        default="bm25", description="What the score is: of words, of meaning, or of both ranks fused."
+    )
+    why: Why = Field(
+        default="text",
+        description="What found it: its words, its meaning, both, or the query's identifiers or quoted words verbatim.",
+    )
+    matched_words: list[str] = Field(
+        default_factory=list[str], description="Words of the query that stand in the chunk, in any of their forms."
+    )
+    text_rank: int | None = Field(default=None, description="Its place among the matches by words, from 1.")
+    text_score: float | None = Field(default=None, description="BM25 score of its words.")
+    vector_rank: int | None = Field(default=None, description="Its place among the matches by meaning, from 1.")
+    vector_score: float | None = Field(default=None, description="Cosine similarity to the query, -1 to 1.")
+    outdated: str | None = Field(
+        default=None, description="Where the document no longer holds: its status, date and successor in words."
+    )
+    stands_for: str | None = Field(
+        default=None, description="The outdated document that matched and that this one replaces."
+    )
+    matching_chunk_count: int | None = Field(
+        default=None, description="With collapse: chunks of the document among the candidates."
+    )
+    matched_headings: list[str] | None = Field(
+        default=None, description="With collapse: headings of those chunks, best first."
+    )
+    context: str | None = Field(default=None, description="With expand: the chunk's text and what stands around it.")
     metadata: dict[str, Scalar] = Field(
         default_factory=dict[str, Scalar], description="The chunk's further columns, such as status, date or version."
     )
 
 
+class Correction(Reply):
+    """A word of the query that no document holds, and the one it was read as."""
+
+    written: str = Field(description="The word as it was asked.")
+    read: str = Field(description="The word of the documents that was searched instead.")
+
+
+class Rejected(Reply):
+    """Why nothing was found relevant."""
+
+    score: float = Field(description="The best candidate's relevance, 0 to 1.")
+    threshold: float = Field(description="The least relevance that is answered; minScore overrides it.")
+    id: str | None = Field(default=None, description="The best candidate.")
+    title: str | None = Field(default=None, description="Its title.")
+
+
 class SearchReply(Reply):
-    """Ranked hits, best first; an empty list is an answer: nothing in the table matches."""
+    """Ranked hits, best first; an empty list is an answer: nothing in the documents is relevant."""
 
     search_type: Ran = Field(description="The search that ran; notes say why it is not the one asked for.")
     table: str = Field(description="The table that was searched.")
     hits: list[Hit] = Field(description="Matching chunks, best first.")
     truncated: bool = Field(default=False, description="True where hits were left out to keep the reply small.")
+    degraded: bool = Field(
+        default=False, description="True where meaning was to be searched and words alone answered; notes say why."
+    )
+    corrections: list[Correction] = Field(
+        default_factory=list[Correction], description="Words that were read as others."
+    )
+    rejected: Rejected | None = Field(
+        default=None, description="Where there are no hits because the best one was not relevant enough."
+    )
+    versions: dict[str, str] | None = Field(
+        default=None, description="The version of each collection that was searched, where there are several."
+    )
+    timings: dict[str, float] | None = Field(default=None, description="Milliseconds by stage, where asked for.")
     notes: list[str] = Field(default_factory=list[str], description="What the reader should know about this answer.")
 
 
@@ -132,6 +265,66 @@ class ContextReply(Reply):
     context: str = Field(description="The Markdown block, also the text of the result.")
     sources: list[Source] = Field(description="The passages in the block, in the same order.")
     left_out: int = Field(description="Matching chunks that did not fit the budget.")
+    degraded: bool = Field(
+        default=False, description="True where meaning was to be searched and words alone answered; notes say why."
+    )
+    corrections: list[Correction] = Field(
+        default_factory=list[Correction], description="Words of the question that were read as others."
+    )
+    rejected: Rejected | None = Field(
+        default=None, description="Where there are no passages because the best one was not relevant enough."
+    )
+    notes: list[str] = Field(default_factory=list[str], description="What the reader should know about this answer.")
+
+
+class Page(Reply):
+    """Whole chunks of one document, in order."""
+
+    table: str = Field(description="The table it was read from.")
+    path: str | None = Field(default=None, description="Path of the document in its source.")
+    title: str | None = Field(default=None, description="Title of the document.")
+    url: str | None = Field(default=None, description="Where it is published.")
+    version: str | None = Field(default=None, description="Its version.")
+    collection: str | None = Field(default=None, description="Its collection.")
+    status: str | None = Field(default=None, description="Its status.")
+    outdated: str | None = Field(
+        default=None, description="Where the document no longer holds: its status, date and successor in words."
+    )
+    ids: list[str] = Field(description="The chunks of the text, in order.")
+    first: int | None = Field(default=None, description="Ordinal of the first chunk in the document, from 0.")
+    chunks: int | None = Field(default=None, description="Chunks of the whole document.")
+    headings: list[str] = Field(default_factory=list[str], description="Headings of the text, in order, once each.")
+    text: str = Field(description="The text of the chunks, a blank line between them.")
+    cursor: str | None = Field(default=None, description="Pass it to read on; null at the end of the document.")
+    notes: list[str] = Field(default_factory=list[str], description="What the reader should know about this answer.")
+
+
+class CatalogEntry(Reply):
+    """One document."""
+
+    path: str | None = Field(default=None, description="Path of the document in its source.")
+    title: str | None = Field(default=None, description="Its title.")
+    url: str | None = Field(default=None, description="Where it is published.")
+    collection: str | None = Field(default=None, description="Its collection.")
+    version: str | None = Field(default=None, description="Its version.")
+    status: str | None = Field(default=None, description="Its status, such as draft or superseded.")
+    date: str | None = Field(default=None, description="Its date.")
+    superseded_by: str | None = Field(default=None, description="Its successor, as the document names it.")
+    chunks: int | None = Field(default=None, description="Its chunks.")
+    id: str | None = Field(default=None, description="Its first chunk: pass it to lancedb_fetch.")
+
+
+class CatalogReply(Reply):
+    """A page of the documents of a table."""
+
+    table: str = Field(description="The table that was listed.")
+    corpus_version: str | None = Field(
+        default=None, description="Hash of the documents: pass it as ifCorpusVersion to learn whether they changed."
+    )
+    unchanged: bool = Field(default=False, description="True where the caller's corpus version is this one.")
+    total: int | None = Field(default=None, description="Documents that the filters let through.")
+    documents: list[CatalogEntry] = Field(description="The documents, by path.")
+    cursor: str | None = Field(default=None, description="Pass it for the next page; null at the end.")
     notes: list[str] = Field(default_factory=list[str], description="What the reader should know about this answer.")
 
 

@@ -17,7 +17,7 @@ from lancedb.index import FTS
 from retrieval.indexing.build import build_table
 from retrieval.indexing.job import Options
 
-pytest_plugins = ["tests.s3_server"]
+pytest_plugins = ["tests.s3_server", "tests.embedding_server"]
 
 # A shell that starts the tests in the background has them ignore Ctrl-C, and every process that they start.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

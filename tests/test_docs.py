@@ -21,9 +21,10 @@ from typer.testing import CliRunner
 
 from handler.cli import app
 from handler.cli.terminal import ExitCode
+from handler.contract import Service
 from handler.protocol import MAX_REPLY_BYTES
 from handler.telemetry import METRICS
-from handler.tools import TOOLS, Service
+from handler.tools import TOOLS
 from retrieval.errors import MEANINGS, ErrorCode
 from retrieval.indexing import chunks, formats, metadata, rows, sources
 from retrieval.indexing.build import build_table
@@ -43,6 +44,7 @@ DOCS = sorted(path.name for path in (ROOT / "docs").glob("*.md"))
 PAGES = ("README.md", "CONTRIBUTING.md", *(f"docs/{name}" for name in DOCS))
 USER_PAGES = tuple(page for page in PAGES if page != "CONTRIBUTING.md")
 OPTIONS_PAGES = {
+    "eval": "docs/evaluation.md",
     "index": "docs/indexing.md",
     "publish": "docs/releases.md#Publishing",
     "releases": "docs/releases.md#Listing",
@@ -141,6 +143,8 @@ def names(rows: Sequence[Mapping[str, str]], column: str) -> list[str]:
 
 
 def code(value: object) -> str:
+    if isinstance(value, tuple):
+        value = ", ".join(map(str, value))  # as it is written in the environment
     return f"`{str(value).lower() if isinstance(value, bool) else value}`"
 
 
@@ -154,7 +158,7 @@ def test_each_setting_stands_in_the_table_with_its_variables_default_range_and_m
         (
             code(name),
             ", ".join(code(variable) for variable in variables(field)),
-            "unset" if field.default in (None, "", ()) else code(field.default),
+            "unset" if field.default in (None, "", (), {}) else code(field.default),
             allowed_range(field),
             field.description,
         )
@@ -171,6 +175,7 @@ def test_each_variable_that_is_read_past_the_settings_is_documented_and_no_other
 def test_each_variable_that_the_documentation_names_exists() -> None:
     known = {variable for field in Settings.model_fields.values() for variable in variables(field)}
     known |= set(names(page("docs/settings.md").rows("Variable"), "Variable"))
+    known |= set(ErrorCode)
     pattern = re.compile(r"\b(?:BEDIVERE|LANCEDB|LANCELOT|OPENAI|EMBEDDING)_[A-Z_]+\b")
     named = {(name, variable) for name in PAGES for variable in pattern.findall(text_of(name))}
 
@@ -267,6 +272,12 @@ def range_of(name: str, rules: Mapping[str, Any]) -> str:
             return f"up to {most} characters"
         case {"type": "boolean"}:
             return "`true`, `false`"
+        case {"type": "array", "maxItems": most}:
+            return f"up to {most} texts"
+        case {"type": "object", "properties": inner}:
+            return ", ".join(code(part) for part in inner)
+        case {"type": "object"}:
+            return "fields and values"
         case _:
             return "a table's name" if name == "table" else "a column's name"
 
@@ -275,7 +286,8 @@ def default_of(name: str, rules: Mapping[str, Any], required: Sequence[str]) -> 
     if name in required:
         return "required"
     if "default" not in rules:
-        return f"setting {code(re.sub(r'[A-Z]', lambda found: f'_{found[0].lower()}', name))}"
+        setting = re.sub(r"[A-Z]", lambda found: f"_{found[0].lower()}", name)
+        return f"setting {code(setting)}" if setting in Settings.model_fields else "none"
     return "empty" if rules["default"] == "" else code(rules["default"])
 
 
@@ -304,7 +316,7 @@ def test_the_example_calls_give_replies_like_those_shown(example: str) -> None:
     blocks = [fence for fence in page("docs/tools.md").fences if fence.language in {"json", "markdown"}]
     calls = [(at, json.loads(fence.text)) for at, fence in enumerate(blocks) if fence.text.startswith('{"name"')]
 
-    assert [call["name"] for _, call in calls] == ["lancedb_search", "lancedb_query", "lancedb_status"]
+    assert [call["name"] for _, call in calls] == [name for name in TOOLS if name != "lancedb_version"]
     for at, call in calls:
         reply = answer(example, call["name"], call["arguments"])
         shown = blocks[at + 1]

@@ -10,6 +10,7 @@ except ImportError:  # pragma: no cover - seen only where the extra is not insta
     sys.exit("bedivere: the command line needs the extra 'index': pip install 'bedivere[index]'")
 
 from handler import __version__
+from handler.cli.eval import evaluate
 from handler.cli.index import index
 from handler.cli.prune import prune
 from handler.cli.publish import publish
@@ -30,6 +31,7 @@ app = typer.Typer(
 )
 app.command()(index)
 app.command()(search)
+app.command("eval")(evaluate)
 app.command()(serve)
 app.command()(publish)
 app.command()(releases)

@@ -16,20 +16,22 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from handler.cli.progress import counted, size_text, watcher
+from handler.cli.progress import counted, dollars_text, size_text, watcher
 from handler.cli.terminal import ExitCode, fail
 from retrieval.errors import BedivereError
 from retrieval.settings import load_settings
 
 if TYPE_CHECKING:
-    from retrieval.indexing.job import Summary
+    from retrieval.indexing.job import Embedded, Summary
 
 _SCOPE = "What the rows say of themselves"
 _FILES = "Which files"
 
 
 def index(
-    source: Annotated[Path, typer.Argument(help="The folder of documents.", show_default=False)],
+    source: Annotated[
+        Path, typer.Argument(help="The folder of documents, or a .jsonl file of them.", show_default=False)
+    ],
     database: Annotated[Path, typer.Argument(help="The LanceDB folder; made where it is missing.", show_default=False)],
     table: Annotated[
         str | None, typer.Option(help="The table to write. Default: LANCEDB_TABLE, documents.", show_default=False)
@@ -64,6 +66,14 @@ def index(
             rich_help_panel=_FILES,
         ),
     ] = False,
+    embed: Annotated[
+        bool | None,
+        typer.Option(
+            "--embed/--no-embed",
+            help="Give every chunk a vector, by the model of EMBEDDING_MODEL. Default: as the table is.",
+            show_default=False,
+        ),
+    ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="End with one JSON object on standard output, for scripts.")
     ] = False,
@@ -79,20 +89,24 @@ def index(
     # Imported here, because LanceDB takes seconds and `--help` should not.
     from retrieval.indexing.build import build_table
     from retrieval.indexing.job import Options
+    from retrieval.provider import Endpoint
 
     errors = Console(stderr=True, highlight=False, soft_wrap=True)
     before = signal.signal(signal.SIGTERM, _terminated)
     try:
+        settings = load_settings()
         options = Options(
             source=source,
             database=database,
-            table=table or load_settings().table,
+            table=table or settings.table,
             collection=collection,
             doc_version=doc_version,
             base_url=base_url,
             include=tuple(include or ()),
             exclude=tuple(exclude or ()),
             rebuild=rebuild,
+            embed=embed,
+            endpoint=Endpoint(settings),
         )
         with ExitStack() as stack:
             summary = build_table(options, watcher(errors, stack, quiet=as_json))
@@ -134,9 +148,24 @@ def _lines(summary: Summary) -> Iterator[tuple[str, str]]:
         yield "removed", f"{counted(summary.removed, 'file')} no longer there"
     if summary.other_rows:
         yield "kept", f"{counted(summary.other_rows, 'chunk')} of other collections or versions"
+    if summary.vectors:
+        yield "vectors", _vectors_text(summary.vectors)
+        if summary.vectors.texts:
+            yield "embedded", _paid_text(summary.vectors)
     for group in summary.skipped:
         more = ", …" if group.files > len(group.examples) else ""
         yield "skipped", f"{counted(group.files, 'file')}, {group.reason}: {', '.join(group.examples)}{more}"
     for note in summary.notes:
         yield "note", note
     yield "seconds", f"{summary.seconds:,.1f}"
+
+
+def _vectors_text(vectors: Embedded) -> str:
+    recall = "" if vectors.recall_at_10 is None else f", recall@10 {vectors.recall_at_10:.3f} of an exact search"
+    return f"{vectors.model}, {vectors.dimensions:,} dimensions, {vectors.index}{recall}"
+
+
+def _paid_text(vectors: Embedded) -> str:
+    cost = "" if vectors.dollars is None else f", {dollars_text(vectors.dollars)}"
+    cut = f"; {counted(vectors.truncated, 'chunk')} shortened for the model" if vectors.truncated else ""
+    return f"{counted(vectors.texts, 'chunk')}, {vectors.tokens:,} tokens{cost}{cut}"

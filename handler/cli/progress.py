@@ -32,6 +32,9 @@ class Counts:
         self.files = 0
         self.chunks = 0
         self.bytes = 0
+        self.texts = 0
+        self.texts_done = 0
+        self.tokens = 0
 
     def found(self, files: int) -> None:
         self.total += files
@@ -43,10 +46,21 @@ class Counts:
     def wrote(self, chunks: int) -> None:
         self.chunks += chunks
 
+    def embedding(self, texts: int, tokens: int, dollars: float | None) -> None:
+        self.texts = texts
+
+    def embedded(self, texts: int, tokens: int) -> None:
+        self.texts_done += texts
+        self.tokens += tokens
+
     @property
     def figures(self) -> str:
         seconds = max(time.monotonic() - self.started, 0.001)
         return f"{self.chunks:,} chunks, {size_text(self.bytes)}, {self.files / seconds:,.0f} files/s"
+
+    @property
+    def embedding_figures(self) -> str:
+        return f"{self.texts_done:,}/{self.texts:,} chunks embedded, {self.tokens:,} tokens"
 
 
 class Bar(Counts):
@@ -85,6 +99,14 @@ class Bar(Counts):
         super().wrote(chunks)
         self._progress.update(self._task, figures=self.figures)
 
+    def embedding(self, texts: int, tokens: int, dollars: float | None) -> None:
+        super().embedding(texts, tokens, dollars)
+        self._progress.update(self._task, total=texts, completed=0, files="", figures=estimate(texts, tokens, dollars))
+
+    def embedded(self, texts: int, tokens: int) -> None:
+        super().embedded(texts, tokens)
+        self._progress.update(self._task, completed=self.texts_done, figures=self.embedding_figures)
+
 
 class Lines(Counts):
     """A line now and then, for a log."""
@@ -106,6 +128,26 @@ class Lines(Counts):
         if time.monotonic() - self._said >= _LINE_EVERY_SECONDS:
             self._said = time.monotonic()
             self._console.print(f"{self.files:,}/{self.total:,} files, {self.figures}", markup=False)
+
+    def embedding(self, texts: int, tokens: int, dollars: float | None) -> None:
+        super().embedding(texts, tokens, dollars)
+        self._console.print(estimate(texts, tokens, dollars), markup=False)
+
+    def embedded(self, texts: int, tokens: int) -> None:
+        super().embedded(texts, tokens)
+        if time.monotonic() - self._said >= _LINE_EVERY_SECONDS:
+            self._said = time.monotonic()
+            self._console.print(self.embedding_figures, markup=False)
+
+
+def estimate(texts: int, tokens: int, dollars: float | None) -> str:
+    """What embedding will take, before it begins."""
+    cost = "" if dollars is None else f", {dollars_text(dollars)}"
+    return f"{counted(texts, 'chunk')} to embed, about {tokens:,} tokens{cost}"
+
+
+def dollars_text(dollars: float) -> str:
+    return f"${dollars:,.2f}" if dollars >= 0.01 else "less than $0.01"
 
 
 def size_text(count: int) -> str:

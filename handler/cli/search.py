@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import math
+import re
+from collections.abc import Sequence
 from typing import Annotated, Final
 
 import typer
@@ -11,11 +14,14 @@ from rich.text import Text
 
 from handler.cli.terminal import fail
 from handler.cli.waiting import ready
-from retrieval.errors import BedivereError
+from retrieval.errors import BedivereError, ErrorCode
 from retrieval.retriever import Retriever
 from retrieval.search.snippet import matched_spans
 from retrieval.settings import load_settings
-from retrieval.types import Hit, SearchReply, SearchRequest
+from retrieval.types import Hit, Narrowing, SearchReply, SearchRequest, SearchType
+
+_CONDITION: Final = re.compile(r"(?P<field>[^=!<>]+)(?P<comparison>!=|>=|<=|=)(?P<value>.*)", re.DOTALL)
+_COMPARISONS: Final = {"=": "eq", "!=": "neq", ">=": "gte", "<=": "lte"}
 
 
 def search(
@@ -25,10 +31,45 @@ def search(
         typer.Option("--db", "--database", help="The database folder. Default: LANCEDB_PATH.", show_default=False),
     ] = None,
     limit: Annotated[int, typer.Option(min=1, max=200, help="Most passages to print.")] = 5,
-    table: Annotated[str | None, typer.Option(help="The table. Default: LANCEDB_TABLE.", show_default=False)] = None,
+    search_type: Annotated[
+        SearchType, typer.Option("--search-type", "--mode", help="By words, by meaning, both, or the best there is.")
+    ] = "auto",
+    where: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--filter",
+            metavar="FIELD=VALUE",
+            help="Only documents with this value; also !=, >= and <=. Repeatable: all must hold.",
+            show_default=False,
+        ),
+    ] = None,
     path_prefix: Annotated[
         str | None, typer.Option(help="Only documents whose path starts so.", show_default=False)
     ] = None,
+    exclude: Annotated[
+        list[str] | None, typer.Option(help="No documents whose path holds this. Repeatable.", show_default=False)
+    ] = None,
+    collection: Annotated[str | None, typer.Option(help="Only this collection.", show_default=False)] = None,
+    version: Annotated[
+        str | None, typer.Option(help="This version. Default: the newest of each collection.", show_default=False)
+    ] = None,
+    include_outdated: Annotated[
+        bool, typer.Option("--include-outdated", help="Superseded, withdrawn and draft documents too.")
+    ] = False,
+    collapse: Annotated[bool, typer.Option("--collapse", help="The best passage of each document only.")] = False,
+    min_score: Annotated[
+        float | None,
+        typer.Option(
+            min=0,
+            max=1,
+            help="Least relevance that counts, 0 for all. Default: what was calibrated.",
+            show_default=False,
+        ),
+    ] = None,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Why each passage is there, and how long each stage took.")
+    ] = False,
+    table: Annotated[str | None, typer.Option(help="The table. Default: LANCEDB_TABLE.", show_default=False)] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the reply as one JSON object.")] = False,
 ) -> None:
     """Search a database and print ranked passages with their source.
@@ -37,40 +78,101 @@ def search(
     """
     try:
         settings = load_settings(database=db)
-        request = SearchRequest(query=question, limit=limit, table=table, path_prefix=path_prefix)
+        request = SearchRequest(
+            query=question,
+            limit=limit,
+            search_type=search_type,
+            table=table,
+            narrowing=Narrowing(
+                filters=_filters(where or []),
+                path_prefix=path_prefix,
+                exclude=tuple(exclude or ()),
+                collection=collection,
+                version=version,
+                include_outdated=include_outdated,
+            ),
+            collapse=collapse,
+            min_score=min_score,
+            explain=explain,
+        )
         reply = asyncio.run(_search(Retriever(settings), request))
     except BedivereError as error:
         fail(error, as_json=as_json)
     if as_json:
         typer.echo(reply.model_dump_json(exclude_none=True))
     else:
-        _print(reply, question)
+        _print(reply, question, explain=explain)
 
 
 # What would move the cursor, colour the screen or set its title: a document is not to be trusted with a terminal.
 _CONTROLS: Final = dict.fromkeys([*range(0x20), *range(0x7F, 0xA0)])
 
 
+def _filters(conditions: Sequence[str]) -> dict[str, object]:
+    """The filters of a request. Raises `BedivereError` INVALID_ARGUMENT where a condition is none."""
+    filters: dict[str, dict[str, object]] = {}
+    for condition in conditions:
+        found = _CONDITION.fullmatch(condition)
+        if found is None:
+            raise BedivereError(
+                ErrorCode.INVALID_ARGUMENT, f"--filter {condition[:60]!r} must be FIELD=VALUE, or with !=, >= or <=."
+            )
+        name, comparison = found["field"].strip(), _COMPARISONS[found["comparison"]]
+        compared = filters.setdefault(name, {})
+        if comparison in compared:
+            raise BedivereError(
+                ErrorCode.INVALID_ARGUMENT,
+                f"--filter compares {name[:60]!r} with {found['comparison']} twice: all filters must hold.",
+            )
+        compared[comparison] = found["value"].strip()
+    return dict(filters)
+
+
 async def _search(retriever: Retriever, request: SearchRequest) -> SearchReply:
     return await (await ready(retriever)).search(request)
 
 
-def _print(reply: SearchReply, question: str) -> None:
+def _print(reply: SearchReply, question: str, *, explain: bool) -> None:
     console = Console(highlight=False, soft_wrap=True)
+    for one in reply.corrections:
+        console.print(Text(f"Read {_shown(one.written)} as {_shown(one.read)}.", style="yellow"))
     if not reply.hits:
-        console.print("No passage matches.")
+        _print_nothing(console, reply)
+    asked = " ".join([question, *(one.read for one in reply.corrections)])
     for number, hit in enumerate(reply.hits, start=1):
         console.print(_heading(number, hit))
         if place := hit.url or hit.path:
             console.print(Text(f"   {_shown(place)}", style="cyan"))
+        for label in _labels(hit):
+            console.print(Text(f"   {label}", style="yellow"))
+        if explain:
+            console.print(Text(f"   {_why(hit)}", style="dim"))
         snippet = _shown(hit.snippet)
         passage = Text(f"   {snippet}")
-        for start, end in matched_spans(snippet, question):
+        for start, end in matched_spans(snippet, asked):
             passage.stylize("bold yellow", start + 3, end + 3)
         console.print(passage)
         console.print()
+    if explain and reply.timings:
+        stages = ", ".join(f"{stage} {milliseconds:.1f} ms" for stage, milliseconds in reply.timings.items())
+        console.print(Text(f"{reply.search_type} search: {stages}", style="dim"))
     for note in reply.notes:
-        Console(stderr=True, highlight=False, soft_wrap=True).print(Text(f"note: {note}", style="dim"))
+        Console(stderr=True, highlight=False, soft_wrap=True).print(Text(f"note: {_shown(note)}", style="dim"))
+
+
+def _print_nothing(console: Console, reply: SearchReply) -> None:
+    rejected = reply.rejected
+    if rejected is None or rejected.id is None:
+        console.print("No passage matches.")
+        return
+    console.print("No passage is relevant enough.")
+    named = _shown(rejected.title or rejected.id)
+    enough = math.floor(rejected.score * 100) / 100
+    lines = [
+        f"   The nearest is {named}, with a relevance of {rejected.score:.2f}; {rejected.threshold:.2f} is needed.",
+        f"   Ask in other words, or pass --min-score {enough:.2f} or less to see it.",
+    ]
+    console.print(Text("\n".join(lines), style="dim"))
 
 
 def _shown(text: str) -> str:
@@ -83,5 +185,35 @@ def _heading(number: int, hit: Hit) -> Text:
         line.append(f" > {_shown(hit.heading)}")
     if of := " ".join(str(hit.metadata[name]) for name in ("collection", "version", "status") if name in hit.metadata):
         line.append(f"  [{_shown(of)}]", style="magenta")
-    line.append(f"  {hit.score:.2f}", style="dim")
+    line.append(f"  {_score(hit, hit.score)}", style="dim")
     return line
+
+
+def _labels(hit: Hit) -> list[str]:
+    """What a reader must know before he relies on the passage, and what else of its document matched."""
+    labels: list[str] = []
+    if hit.outdated:
+        labels.append(f"outdated: {_shown(hit.outdated)}")
+    if hit.stands_for:
+        labels.append(f"in place of {_shown(hit.stands_for)}, which is outdated")
+    if hit.matching_chunk_count and hit.matching_chunk_count > 1:
+        also = "; ".join(_shown(heading) for heading in hit.matched_headings or ())
+        labels.append(f"{hit.matching_chunk_count} passages match" + (f": {also}" if also else ""))
+    return labels
+
+
+def _why(hit: Hit) -> str:
+    told = [f"why: {hit.why}"]
+    if hit.matched_words:
+        told.append(f"words: {', '.join(_shown(word) for word in hit.matched_words)}")
+    if hit.text_rank is not None:
+        told.append(f"text #{hit.text_rank} ({hit.text_score or 0:.2f})")
+    if hit.vector_rank is not None:
+        told.append(f"vector #{hit.vector_rank} ({hit.vector_score or 0:.3f})")
+    told.append(f"{hit.score_type} {_score(hit, hit.score)}")
+    return " · ".join(told)
+
+
+def _score(hit: Hit, score: float) -> str:
+    # Fused scores are sums of hundredths.
+    return f"{score:.2f}" if hit.score_type == "bm25" else f"{score:.4f}"

@@ -18,6 +18,7 @@ class ExitCode(IntEnum):
     FAILURE = 1
     USAGE = 2
     NOTHING_INDEXED = 3
+    WORSE = 4
     INTERRUPTED = 130
     TERMINATED = 143
 

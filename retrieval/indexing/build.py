@@ -27,8 +27,10 @@ from typing import Any, Final
 import pyarrow as pa
 
 from retrieval.errors import BedivereError, ErrorCode
-from retrieval.indexing import chunks, formats, lance, rows, sources, state
+from retrieval.indexing import chunks, companions, formats, lance, rows, sources, state
+from retrieval.indexing.companions import Companions
 from retrieval.indexing.document import Unreadable
+from retrieval.indexing.formats import jsonl
 from retrieval.indexing.generation import STATE, TableFolder
 from retrieval.indexing.job import Options, Progress, Quiet, SkippedGroup, Summary
 from retrieval.indexing.lance import OldTable, OldTableUnreadableError
@@ -36,6 +38,7 @@ from retrieval.indexing.rows import Scope
 from retrieval.indexing.sources import SourceFile, Unavailable
 from retrieval.indexing.spool import DocumentKey, Spool, SpooledDocument
 from retrieval.indexing.state import FileRecord, ScopeState, State
+from retrieval.indexing.table_vectors import CACHE_SUFFIX, TableVectors, planned
 from retrieval.schema import FORMAT, Provenance
 
 EMPTY: Final = "empty"
@@ -55,7 +58,7 @@ def build_table(options: Options, progress: Progress | None = None) -> Summary:
     started = time.monotonic()
     _check(options)
     folder = TableFolder(options.database, options.table)
-    if not options.source.is_dir():
+    if not options.source.is_dir() and not _holds_lines(options.source):
         what = "is a file: name its folder, and pass --include" if options.source.is_file() else "does not exist"
         raise BedivereError(ErrorCode.SOURCE_NOT_FOUND, f"The folder to index {what}.")
     with folder.locked():
@@ -69,6 +72,11 @@ def build_table(options: Options, progress: Progress | None = None) -> Summary:
             with suppress(OSError):
                 folder.clear()
     return replace(summary, seconds=round(time.monotonic() - started, 3))
+
+
+def _holds_lines(source: Path) -> bool:
+    """Whether the source is a file of documents, one a line, rather than a folder of them."""
+    return source.suffix.lower() == ".jsonl" and source.is_file()
 
 
 def _check(options: Options) -> None:
@@ -131,10 +139,15 @@ class _Run:
     reused: set[str] = field(default_factory=set[str])
     skipped: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
     spool: Spool | None = None
+    vectors: TableVectors | None = field(init=False)
 
     def __post_init__(self) -> None:
         self.scope = Scope(self.options.collection, self.options.doc_version)
         self.known = None if self.options.rebuild else self._reusable()
+        cache = self.folder.generations.with_name(f"{self.options.table}{CACHE_SUFFIX}")
+        self.vectors = planned(self.options, cache, self.old.provenance.embedding if self.old else None)
+        if _LOST in self.notes and self.options.embed is None and cache.is_dir():
+            self.notes.append("The new table has no vectors: pass --embed, which pays only for what has changed.")
 
     def run(self) -> Summary:
         read_at_ns = time.time_ns()
@@ -148,11 +161,13 @@ class _Run:
                     + "".join(f" {group.files} files: {group.reason}." for group in self._skipped_groups()[:3]),
                 )
             if self.old and self._is_unchanged(self.old):
-                return self._summary(unchanged=True, total=self.old.rows, corpus=self.old.provenance.corpus_version)
+                return self._summary(unchanged=True, total=self.old.rows, provenance=self.old.provenance)
             return self._write(read_at_ns)
         finally:
             if self.spool:
                 self.spool.close()
+            if self.vectors:
+                self.vectors.close()
 
     def _reusable(self) -> ScopeState | None:
         """The record of the scope's files, if their rows are the rows that would be made now."""
@@ -163,15 +178,8 @@ class _Run:
         return known if known and (known.fingerprint, known.base_url) == now else None
 
     def _read_source(self) -> None:
-        options = self.options
         self.progress.stage("Looking for documents")
-        found = sources.find(
-            options.source,
-            suffixes=formats.SUFFIXES,
-            include=options.include,
-            exclude=options.exclude,
-            database=options.database,
-        )
+        found = self._find()
         for skipped in found.skipped:
             self._skip(skipped.path, skipped.reason)
         self.progress.found(len(found.files))
@@ -182,6 +190,18 @@ class _Run:
             except Unavailable as reason:
                 self._skip(file.path, str(reason))
                 self.progress.read(file.path, 0)
+
+    def _find(self) -> sources.Found:
+        options = self.options
+        if _holds_lines(options.source):
+            return sources.find_lines(options.source, jsonl.identify, include=options.include, exclude=options.exclude)
+        return sources.find(
+            options.source,
+            suffixes=formats.SUFFIXES,
+            include=options.include,
+            exclude=options.exclude,
+            database=options.database,
+        )
 
     def _read_file(self, file: SourceFile) -> None:
         record = self.known.unchanged(file.path, file.stamp) if self.known else None
@@ -207,7 +227,10 @@ class _Run:
         parsed = None
         reason = None
         try:
-            parsed = rows.read_document(file.path, content.data, content.sha256, self.scope, self.options.base_url)
+            read = None if file.offset is None else jsonl.parse
+            parsed = rows.read_document(
+                file.path, content.data, content.sha256, self.scope, self.options.base_url, read
+            )
         except Unreadable as error:
             reason = str(error)
         except Exception as error:
@@ -235,8 +258,14 @@ class _Run:
     def _is_unchanged(self, old: OldTable) -> bool:
         if self.known is None or _contents(self.known.files) != _contents(self.records):
             return False
+        embedding = old.provenance.embedding
+        as_wished = self.vectors.are_those_of(embedding) if self.vectors else embedding is None
+        if not as_wished:
+            return False
         made_by = (old.provenance.format, old.provenance.lancedb_version)
-        return made_by == (FORMAT, version("lancedb")) and old.is_whole()
+        current = self.folder.current()
+        complete = current is not None and companions.are_there(current / self.folder.link.name)
+        return made_by == (FORMAT, version("lancedb")) and complete and old.is_whole()
 
     def _write(self, read_at_ns: int) -> Summary:
         spool = self._spool()
@@ -250,22 +279,33 @@ class _Run:
             **(self.old.state.scopes if self.old else {}),
             self.scope.prefix: ScopeState(rows.fingerprint(), self.options.base_url, read_at_ns, self.records),
         }
-        provenance = self._provenance(spool.documents, scopes)
+        embedding = self.vectors.fill(spool, self.old, self.progress) if self.vectors else None
+        provenance = self._provenance(spool.documents, scopes, embedding)
         schema = pa.schema([*rows.SCHEMA, *own_columns.fields()], provenance.to_metadata())
+        batches, questions = spool.batches(schema), None
+        if self.vectors:
+            questions = self.vectors.questions(spool)
+            schema, batches = self.vectors.attached(schema, batches)
         self.progress.stage("Writing the table")
-        table = lance.write(generation, self.folder.table, spool.batches(schema), schema, self.progress.stage)
+        table = lance.write(generation, self.folder.table, batches, schema, self.progress.stage, questions)
         lance.check(table, spool.rows, provenance)
+        Companions.of(spool.read()).save(generation / self.folder.link.name)
         spool.file.unlink()
         state.save(generation / STATE, State(scopes))
         self.progress.stage("Swapping it in")
         self.folder.place(generation)
+        if self.vectors:
+            # The table stands: what cannot be cleared now is cleared by a later run.
+            with suppress(OSError):
+                self.vectors.sweep()
         if dropped := own_columns.dropped():
             self.notes.append(
                 f"{len(dropped)} rarer keys of the documents did not become columns: {', '.join(dropped[:_EXAMPLES])}…"
             )
         if any(scope.fingerprint != rows.fingerprint() for scope in scopes.values()):
             self.notes.append("Other collections or versions were read by another release: index them again.")
-        return self._summary(unchanged=False, total=spool.rows, corpus=provenance.corpus_version, other_rows=others)
+        written = lance.measured_provenance(table) or provenance
+        return self._summary(unchanged=False, total=spool.rows, provenance=written, other_rows=others)
 
     def _carry_over(self, spool: Spool) -> int:
         """Copies what stays of the old table; the number of rows of other scopes among it."""
@@ -287,7 +327,10 @@ class _Run:
         return others
 
     def _provenance(
-        self, documents: Mapping[DocumentKey, SpooledDocument], scopes: Mapping[str, ScopeState]
+        self,
+        documents: Mapping[DocumentKey, SpooledDocument],
+        scopes: Mapping[str, ScopeState],
+        embedding: dict[str, Any] | None,
     ) -> Provenance:
         sizes = sum(
             record.size
@@ -301,6 +344,7 @@ class _Run:
             source={"files": len(documents), "bytes": sizes, "revision": _revision(self.options.source)},
             chunker=dict[str, Any](chunks.PARAMETERS),
             corpus_version=corpus_version(documents),
+            embedding=embedding,
         )
 
     def _skip(self, path: str, reason: str) -> None:
@@ -312,7 +356,9 @@ class _Run:
         )
         return tuple(sorted(groups, key=lambda group: (-group.files, group.reason)))
 
-    def _summary(self, *, unchanged: bool, total: int, corpus: str, other_rows: int | None = None) -> Summary:
+    def _summary(
+        self, *, unchanged: bool, total: int, provenance: Provenance, other_rows: int | None = None
+    ) -> Summary:
         indexed = [record for record in self.records.values() if record.chunks]
         own = sum(record.chunks for record in indexed)
         before = self.old.state.scopes.get(self.scope.prefix) if self.old else None
@@ -328,8 +374,9 @@ class _Run:
             skipped=self._skipped_groups(),
             other_rows=total - own if other_rows is None else other_rows,
             total_rows=total,
-            corpus_version=corpus,
+            corpus_version=provenance.corpus_version,
             notes=tuple(self.notes),
+            vectors=self.vectors.summary(provenance.embedding) if self.vectors and provenance.embedding else None,
         )
 
 
@@ -347,9 +394,10 @@ def _contents(files: Mapping[str, FileRecord]) -> dict[str, str]:
 
 def _revision(source: Path) -> str | None:
     """The git commit that is checked out at the source; None where there is none to be had."""
+    folder = source if source.is_dir() else source.parent
     try:
         result = subprocess.run(  # noqa: S603
-            ["git", "-C", str(source.absolute()), "rev-parse", "--verify", "HEAD"],  # noqa: S607
+            ["git", "-C", str(folder.absolute()), "rev-parse", "--verify", "HEAD"],  # noqa: S607
             capture_output=True,
             check=True,
             stdin=subprocess.DEVNULL,

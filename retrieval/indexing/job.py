@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from retrieval.provider import Endpoint
 from retrieval.schema import DEFAULT_TABLE
 
 
@@ -23,6 +24,10 @@ class Options:
     exclude: tuple[str, ...] = ()
     rebuild: bool = False
     """Reads every file again; also replaces a table that stands there and was not built by this module."""
+    embed: bool | None = None
+    """Whether the table has vectors; None: if it has them already."""
+    endpoint: Endpoint | None = field(default=None, compare=False)
+    """Who makes vectors, of which model."""
 
 
 class Progress(Protocol):
@@ -35,6 +40,13 @@ class Progress(Protocol):
         ...
 
     def wrote(self, chunks: int) -> None: ...
+    def embedding(self, texts: int, tokens: int, dollars: float | None) -> None:
+        """So much is to be embedded, by estimate; `dollars` is None where the price is not known."""
+        ...
+
+    def embedded(self, texts: int, tokens: int) -> None:
+        """So much more has been, as the provider counted."""
+        ...
 
 
 class Quiet:
@@ -44,6 +56,8 @@ class Quiet:
     def found(self, files: int) -> None: ...
     def read(self, path: str, size: int) -> None: ...
     def wrote(self, chunks: int) -> None: ...
+    def embedding(self, texts: int, tokens: int, dollars: float | None) -> None: ...
+    def embedded(self, texts: int, tokens: int) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +67,25 @@ class SkippedGroup:
     reason: str
     files: int
     examples: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Embedded:
+    """The vectors of the table, and what this run paid for them."""
+
+    model: str
+    dimensions: int
+    index: str
+    """`flat` where vectors are scanned, else `HNSW_SQ`."""
+    recall_at_10: float | None
+    """Share of the nearest ten that the index finds; None where there is no index."""
+    texts: int = 0
+    """Chunks that the provider was asked for; equal ones once."""
+    tokens: int = 0
+    dollars: float | None = None
+    """By the list price; None where that is not known."""
+    truncated: int = 0
+    """Chunks of which the end was left out, because the model reads less."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,4 +110,6 @@ class Summary:
     total_rows: int
     corpus_version: str
     notes: tuple[str, ...]
+    vectors: Embedded | None = None
+    """None where the table has none."""
     seconds: float = 0.0

@@ -8,7 +8,7 @@ import json
 import logging
 import warnings
 from collections.abc import Callable, Generator, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final, cast
@@ -19,7 +19,8 @@ from lancedb.index import FTS
 from lancedb.table import Table
 
 from retrieval.errors import BedivereError, ErrorCode
-from retrieval.indexing import state
+from retrieval.indexing import state, vector_index
+from retrieval.indexing.calibration import Questions, calibration
 from retrieval.indexing.generation import STATE
 from retrieval.indexing.rows import SCHEMA
 from retrieval.indexing.spool import BATCH_ROWS, DocumentKey, SpooledDocument, keys_of
@@ -57,13 +58,34 @@ class OldTableUnreadableError(Exception):
 
 
 def write(
-    folder: Path, name: str, batches: Iterable[pa.RecordBatch], schema: pa.Schema, on_stage: Callable[[str], None]
+    folder: Path,
+    name: str,
+    batches: Iterable[pa.RecordBatch],
+    schema: pa.Schema,
+    on_stage: Callable[[str], None],
+    questions: Questions | None = None,
 ) -> Table:
-    """A new table in `folder`: rows first, indexes after them, and nothing left over from making it."""
+    """A new table in `folder`: rows first, indexes after them, and nothing left over from making it.
+
+    Its vectors are indexed where the provenance record in `schema` says so, and the recall of that index is measured;
+    so is how near they come to `questions`.
+    """
     table = lancedb.connect(folder).create_table(name, pa.RecordBatchReader.from_batches(schema, batches))
     on_stage("Indexing")
     for column, config in FULL_TEXT.items():
         table.create_index(column, config=config)
+    recall = None
+    if has_vector_index(Provenance.from_metadata(schema.metadata)):
+        on_stage("Indexing vectors")
+        vector_index.create(table)
+        recall = vector_index.measure(table)
+    if VECTOR_COLUMN in schema.names:
+        calibrated = (
+            calibration(vector_index.nearest(table, questions.foreign), vector_index.nearest(table, questions.own))
+            if questions
+            else None
+        )
+        vector_index.record(table, recall, calibrated)
     with warnings.catch_warnings():
         # It warns of readers of older versions: nobody can have opened a table that is not in its place yet.
         warnings.filterwarnings("ignore", r"optimize\(cleanup_older_than=0\)", UserWarning)
@@ -89,13 +111,14 @@ def check(table: Table, rows: int, provenance: Provenance) -> None:
 
 
 def is_indexed(table: Table) -> bool:
-    """Whether every searched column has an index that covers every row."""
+    """Whether every searched column has an index that covers every row, and the vectors where they should."""
     covered: set[str] = set()
     for index in table.list_indices():
         stats = table.index_stats(index.name)
         if stats is not None and stats.num_unindexed_rows == 0:
             covered.update(index.columns)
-    return covered >= FULL_TEXT.keys()
+    wanted = {*FULL_TEXT, VECTOR_COLUMN} if has_vector_index(provenance_of(table)) else FULL_TEXT.keys()
+    return covered >= wanted
 
 
 def answers(table: Table) -> bool:
@@ -103,6 +126,8 @@ def answers(table: Table) -> bool:
     try:
         for column in FULL_TEXT:
             table.search("a", query_type="fts", fts_columns=column).select(["id", "_score"]).limit(1).to_list()
+        if VECTOR_COLUMN in table.schema.names and not vector_index.answers(table):
+            return False
         return len(table.search().select(["id", "text"]).limit(1).to_list()) == 1
     except Exception:
         # LanceDB raises many things; all of them are a no.
@@ -111,7 +136,22 @@ def answers(table: Table) -> bool:
 
 
 def provenance_of(table: Table) -> Provenance | None:
+    """The record that was written with the rows."""
     return Provenance.from_metadata(cast("dict[bytes, bytes] | None", table.schema.metadata))
+
+
+def measured_provenance(table: Table) -> Provenance | None:
+    """The record in the table's schema, with what was measured of its vectors' index after the rows were written."""
+    provenance = provenance_of(table)
+    if provenance is None or provenance.embedding is None:
+        return provenance
+    return replace(provenance, embedding={**provenance.embedding, **vector_index.recorded(table.schema)})
+
+
+def has_vector_index(provenance: Provenance | None) -> bool:
+    """Whether the vectors of a table of this record are indexed; they are scanned otherwise."""
+    embedding = provenance.embedding if provenance else None
+    return embedding is not None and embedding.get("index") == "HNSW_SQ"
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +168,7 @@ class OldTable:
         """None where it cannot be read."""
         try:
             table = lancedb.connect(generation).open_table(name)
-            provenance = provenance_of(table)
+            provenance = measured_provenance(table)
             rows = table.count_rows()
         except Exception:
             # Whatever a damaged table raises, and LanceDB raises many things, means the same: build it anew.
@@ -161,6 +201,14 @@ class OldTable:
                     if mask[row] and (row == 0 or key != keys[row - 1])
                 }
                 yield _in_schema(batch.filter(pa.array(mask, pa.bool_()))), documents
+        except Exception as error:
+            raise OldTableUnreadableError from error
+
+    def embedded(self) -> Generator[pa.RecordBatch]:
+        """`title`, `heading`, `text` and `vector` of all rows, by the batch. Raises `OldTableUnreadableError`."""
+        try:
+            columns = ["title", "heading", "text", VECTOR_COLUMN]
+            yield from self.table.search().select(columns).to_batches(batch_size=BATCH_ROWS)
         except Exception as error:
             raise OldTableUnreadableError from error
 

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from retrieval.indexing import chunks, formats
 from retrieval.indexing.chunks import Chunk
-from retrieval.indexing.document import ParsedDocument, Scalar
+from retrieval.indexing.document import Format, ParsedDocument, Scalar
 from retrieval.schema import BREADCRUMB_SEPARATOR, COLUMNS, FORMAT, ORDINAL_COLUMN, VECTOR_COLUMN
 from retrieval.search.text import fold, identifier_terms, nfc
 
@@ -38,7 +38,10 @@ _MAX_CRUMB_CHARS: Final = 200
 
 _RESERVED: Final = frozenset({*COLUMNS, VECTOR_COLUMN})
 _MAX_NAME: Final = 64
-_NOT_ROWS: Final = frozenset({"build", "generation", "job", "lance", "sources", "spool", "state"})
+_NOT_ROWS: Final = frozenset(
+    "build catalog companions embedder generation job lance sources spool state table_vectors vector_index vectors "
+    "vocabulary".split()
+)
 """Modules of this package that find, keep and place rows, but do not make them."""
 
 _INT64: Final = range(-(2**63), 2**63)
@@ -80,9 +83,14 @@ class DocumentRows:
     metadata: str
 
 
-def read_document(path: str, data: bytes, content_hash: str, scope: Scope, base_url: str | None) -> DocumentRows:
-    """The rows of the document in `data`. Raises `Unreadable` where the bytes are no document of its format."""
-    parsed = formats.parse(path, data)
+def read_document(
+    path: str, data: bytes, content_hash: str, scope: Scope, base_url: str | None, read: Format | None = None
+) -> DocumentRows:
+    """The rows of the document in `data`, read by `read` or as its suffix says.
+
+    Raises `Unreadable` where the bytes are no document of its format.
+    """
+    parsed = read(data) if read else formats.parse(path, data)
     own = dict(parsed.metadata)
     title = shortened(_clean(parsed.title or ""), MAX_TITLE_CHARS) or readable(path)
     if _clean(str(own.get("title", ""))).strip() == title:
@@ -107,7 +115,7 @@ def read_document(path: str, data: bytes, content_hash: str, scope: Scope, base_
     for ordinal, chunk in enumerate(split):
         heading = breadcrumb(chunk.heading_path, title)
         text = _clean(chunk.text)
-        searched = "\n".join(part for part in (title, heading, text) if part)
+        searched = searched_text(title, heading, text)
         columns["id"].append(row_id(prefix, path, ordinal))
         columns["heading"].append(heading)
         columns["text"].append(text)
@@ -116,6 +124,11 @@ def read_document(path: str, data: bytes, content_hash: str, scope: Scope, base_
         columns["search_text"].append(fold(searched))
         columns[ORDINAL_COLUMN].append(ordinal)
     return DocumentRows(pa.RecordBatch.from_pydict(columns, schema=SCHEMA), _own_keys(own))
+
+
+def searched_text(title: str | None, heading: str | None, text: str | None) -> str:
+    """What of a chunk is searched, folded, and what is embedded, as it is: where it stands says much of its meaning."""
+    return "\n".join(part for part in (title, heading, text) if part)
 
 
 def shortened(text: str, most: int) -> str:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
-from typing import Final
+from typing import BinaryIO, Final
 
 from pathspec import GitIgnoreSpec
 
 from retrieval.errors import BedivereError, ErrorCode
+from retrieval.indexing.document import Unreadable
 from retrieval.search.text import nfc
 
 MAX_FILE_BYTES: Final = 50_000_000
@@ -35,11 +36,15 @@ class Stamp:
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
-    """A document that was found: `path` is relative to the source, POSIX and NFC; `location` is where to open it."""
+    """A document that was found: `path` is relative to the source, POSIX and NFC; `location` is where to open it.
+
+    A document that is a line of a file is the `stamp.size` bytes from `offset` on, and its `path` is its id.
+    """
 
     path: str
     location: Path
     stamp: Stamp
+    offset: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +109,39 @@ def find(
     )
 
 
+def find_lines(
+    source: Path, identify: Callable[[bytes], str], *, include: Iterable[str] = (), exclude: Iterable[str] = ()
+) -> Found:
+    """The documents of a file that holds one a line, by what `identify` reads as their ids, in the order of the ids.
+
+    `include` and `exclude` are matched against the ids. Empty lines are passed over. Of two lines with one id the first
+    counts. What is skipped is named by the number of its line. Raises `INVALID_ARGUMENT` for a bad pattern and
+    `SOURCE_NOT_FOUND` where the file cannot be read.
+    """
+    included, excluded = _matcher(include, empty=True), _matcher(exclude, empty=False)
+    files: dict[str, SourceFile] = {}
+    skipped: list[Skipped] = []
+    try:
+        with source.open("rb") as stream:
+            found = Stamp.of(os.fstat(stream.fileno()))
+            offset = 0
+            for number, (size, line) in enumerate(_lines(stream), start=1):
+                start, offset = offset, offset + size
+                try:
+                    path = _identified(line, identify, files)
+                except Unreadable as reason:
+                    skipped.append(Skipped(f"{source.name}:{number}", str(reason)))
+                    continue
+                if path is not None and included(path) and not excluded(path):
+                    # The times and the inode are the file's: where they are those of the last run, no line has changed.
+                    files[path] = SourceFile(path, source, replace(found, size=size), start)
+    except OSError as error:
+        raise BedivereError(
+            ErrorCode.SOURCE_NOT_FOUND, f"The file to index cannot be read: {_reason(error)}."
+        ) from None
+    return Found(tuple(files[path] for path in sorted(files)), tuple(skipped))
+
+
 def read(file: SourceFile) -> Content:
     """The bytes of `file`. Raises `Unavailable` when it vanished, changed its kind or may not be read."""
     try:
@@ -113,15 +151,43 @@ def read(file: SourceFile) -> Content:
             found = os.fstat(descriptor)
             if not stat.S_ISREG(found.st_mode):
                 raise Unavailable("not a regular file")
-            data = stream.read(MAX_FILE_BYTES + 1)
+            stamp = Stamp.of(found)
+            if file.offset is not None:
+                stamp = replace(stamp, size=file.stamp.size)
+                if stamp != file.stamp:
+                    raise Unavailable("changed while it was read")
+                stream.seek(file.offset)
+            data = stream.read(MAX_FILE_BYTES + 1 if file.offset is None else file.stamp.size)
     except OSError as error:
         raise Unavailable(_reason(error)) from None
     if len(data) > MAX_FILE_BYTES:
         raise Unavailable(_TOO_LARGE)
-    return Content(data, hashlib.sha256(data).hexdigest(), Stamp.of(found))
+    return Content(data, hashlib.sha256(data).hexdigest(), stamp)
 
 
 _TOO_LARGE = f"larger than {MAX_FILE_BYTES // 1_000_000} MB"
+
+
+def _lines(stream: BinaryIO) -> Iterator[tuple[int, bytes | None]]:
+    """The length of each line of `stream` and the line, None where it is too large to be held in memory."""
+    while line := stream.readline(MAX_FILE_BYTES + 1):
+        size = len(line)
+        while not line.endswith(b"\n") and (rest := stream.readline(MAX_FILE_BYTES)):
+            size += len(rest)
+            line = rest
+        yield size, line if size <= MAX_FILE_BYTES else None
+
+
+def _identified(line: bytes | None, identify: Callable[[bytes], str], known: Collection[str]) -> str | None:
+    """The id of a line's document; None for an empty line. Raises `Unreadable` where the line must be skipped."""
+    if line is None:
+        raise Unreadable(_TOO_LARGE)
+    if not line.strip():
+        return None
+    path = identify(line)
+    if path in known:
+        raise Unreadable("an earlier line has the same id")
+    return path
 
 
 @dataclass(slots=True)

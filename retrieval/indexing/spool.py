@@ -64,6 +64,11 @@ class Spool:
             self._writer.close()
             self._sink.close()
 
+    def read(self) -> Generator[pa.RecordBatch]:
+        """The rows by the batch, in `rows.SCHEMA`; once finished, and as often as wanted."""
+        with pa.OSFile(str(self.file), "rb") as stream, pa.ipc.open_stream(stream) as reader:
+            yield from reader
+
     def own_columns(self) -> OwnColumns:
         columns = OwnColumns()
         for spooled in self.documents.values():
@@ -73,17 +78,16 @@ class Spool:
     def batches(self, schema: pa.Schema) -> Generator[pa.RecordBatch]:
         """The rows by the batch, in `schema`: that of the spool and the documents' own columns after it."""
         own_fields = [schema.field(place) for place in range(len(SCHEMA), len(schema))]
-        with pa.OSFile(str(self.file), "rb") as stream, pa.ipc.open_stream(stream) as reader:
-            for batch in reader:
-                own = self._own_values(batch)
-                arrays: list[pa.Array[Any]] = [
-                    *batch.columns,
-                    *(
-                        pa.array([as_type(values.get(column.name), column.type) for values in own], column.type)
-                        for column in own_fields
-                    ),
-                ]
-                yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+        for batch in self.read():
+            own = self._own_values(batch)
+            arrays: list[pa.Array[Any]] = [
+                *batch.columns,
+                *(
+                    pa.array([as_type(values.get(column.name), column.type) for values in own], column.type)
+                    for column in own_fields
+                ),
+            ]
+            yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
     def _own_values(self, batch: pa.RecordBatch) -> list[dict[str, Scalar]]:
         values: list[dict[str, Scalar]] = []

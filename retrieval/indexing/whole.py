@@ -14,9 +14,11 @@ from typing import Any, Final, cast
 
 import lancedb
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from retrieval.indexing.lance import FULL_TEXT
-from retrieval.schema import PROVENANCE_KEY, Provenance
+from retrieval.indexing import companions, vector_index
+from retrieval.indexing.lance import FULL_TEXT, has_vector_index, measured_provenance
+from retrieval.schema import PROVENANCE_KEY, VECTOR_COLUMN, Provenance
 
 _BATCH_ROWS: Final = 4096
 _FULL_TEXT_INDEX: Final = "FTS"
@@ -60,7 +62,8 @@ def _examine(place: Path) -> Examined:
     if rows == 0:
         raise NotWholeError("has no rows")
     indexes = sorted(table.list_indices(), key=lambda index: str(index.columns))
-    provenance = _provenance(schema)
+    _check_record(schema)
+    provenance = measured_provenance(table)
     indexed: dict[str, int] = {}
     for index in indexes:
         column = index.columns[0]
@@ -72,20 +75,29 @@ def _examine(place: Path) -> Examined:
         indexed[column] = rows
     if provenance and (missing := sorted(FULL_TEXT.keys() - indexed.keys())):
         raise NotWholeError(f"has no index of column {missing[0]!r}")
+    if has_vector_index(provenance) and (VECTOR_COLUMN not in indexed or not vector_index.answers(table)):
+        raise NotWholeError(f"has no index of column {VECTOR_COLUMN!r}, or one that does not answer")
 
     digest = hashlib.sha256()
-    for part in (schema.remove_metadata().to_string(), _made_by(provenance), *map(_description, indexes)):
+    columns = schema.to_string(show_field_metadata=False, show_schema_metadata=False)
+    for part in (columns, _made_by(provenance), *map(_description, indexes)):
         digest.update(f"{part}\0".encode())
     seen = 0
+    vectors = [column for column, _ in _vectors(schema)]
     for batch in table.search().to_batches(batch_size=_BATCH_ROWS):
         digest.update(batch.replace_schema_metadata(None).serialize())
         seen += batch.num_rows
+        for column in vectors:
+            _check_vectors(column, batch.column(column))
+    for name, content in sorted(companions.files(place).items()):
+        digest.update(f"{name}\0".encode() + content)
     if seen != rows:
         raise NotWholeError(f"counts {rows:,} rows and holds {seen:,}")
     return Examined(rows, tuple(schema.names), indexed, provenance, digest.hexdigest())
 
 
-def _provenance(schema: Any) -> Provenance | None:  # noqa: ANN401 - an Arrow schema
+def _check_record(schema: Any) -> None:  # noqa: ANN401 - an Arrow schema
+    """Raises `NotWholeError` where the provenance record is not to be understood, or not that of the vectors."""
     provenance = Provenance.from_metadata(schema.metadata)
     if provenance is None and PROVENANCE_KEY in (schema.metadata or {}):
         raise NotWholeError("has a provenance record that cannot be understood")
@@ -98,7 +110,13 @@ def _provenance(schema: Any) -> Provenance | None:  # noqa: ANN401 - an Arrow sc
             raise NotWholeError(f"has vectors in column {column!r} whose length is not the one on record")
     if embedding is not None and not vectors:
         raise NotWholeError("has a record of its vectors, and no vectors")
-    return provenance
+
+
+def _check_vectors(column: str, vectors: Any) -> None:  # noqa: ANN401 - an Arrow array
+    compute: Any = pc
+    values = vectors.flatten()
+    if vectors.null_count or values.null_count or not compute.all(compute.is_finite(values), min_count=0).as_py():
+        raise NotWholeError(f"has rows without a usable vector in column {column!r}")
 
 
 def _vectors(schema: Any) -> Iterator[tuple[str, int]]:  # noqa: ANN401 - an Arrow schema
@@ -113,6 +131,8 @@ def _made_by(provenance: Provenance | None) -> str:
         return ""
     record = asdict(provenance)
     del record["built_at"], record["source"]
+    for measured in vector_index.MEASURED:
+        (record["embedding"] or {}).pop(measured, None)
     return json.dumps(record, sort_keys=True)
 
 

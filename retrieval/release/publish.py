@@ -18,6 +18,7 @@ from pathlib import Path
 from threading import Event, Lock
 from typing import Final, Protocol
 
+from retrieval.database import Database
 from retrieval.errors import BedivereError, ErrorCode
 from retrieval.indexing.whole import Examined, NotWholeError, examine
 from retrieval.release import history, pack
@@ -35,7 +36,7 @@ from retrieval.release.manifest import (
 )
 from retrieval.release.pack import SourceFile, not_whole
 from retrieval.release.store import Conflict, Store
-from retrieval.table import Database, Table
+from retrieval.table import Table
 
 _AT_ONCE: Final = 4
 _SAME_SECOND: Final = 999

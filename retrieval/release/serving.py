@@ -17,8 +17,8 @@ from retrieval.release.store import Store
 from retrieval.release.sync import PartMissing, Patience, Progress, SyncFigures, fetch, read_pointer
 
 if TYPE_CHECKING:
+    from retrieval.database import Database
     from retrieval.settings import Settings
-    from retrieval.table import Database
 
 _QUESTION: Final = "the first question"
 
@@ -84,7 +84,7 @@ def _sync(
         figures = fetch(store, manifest, releases.path, on_progress=on_progress, patience=patience)
         in_use = hold(folder)
     # Imported only now: on a cold start the parts are on their way before LanceDB is loaded.
-    from retrieval.table import Database
+    from retrieval.database import Database
 
     database = Database(str(folder))
     weakref.finalize(database, os.close, in_use)

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from retrieval.schema import BREADCRUMB_SEPARATOR
-from retrieval.types import ContextReply, ContextRequest, Row, Source, Span
+from retrieval.search.found import Found
+from retrieval.types import ContextReply, ContextRequest, Correction, Row, Source, Span
 
 MAX_BUDGET: Final = 100_000
 
@@ -62,20 +63,20 @@ def spans_around(hits: Sequence[Row]) -> list[Span]:
     ]
 
 
-def block(
-    request: ContextRequest, hits: Sequence[Row], near: Iterable[Row], *, table: str, notes: Sequence[str]
-) -> ContextReply:
-    """The best of `hits`, in their order, with their neighbours `near` in the same section.
+def block(request: ContextRequest, found: Found, near: Iterable[Row], *, table: str) -> ContextReply:
+    """The best of what was found, in its order, with the neighbours `near` in the same section.
 
     The block is never longer than the request's budget: what does not fit is counted, not cut.
     """
     question = _one_line(request.question)
+    hits = [one.row for one in found.ranked]
+    told = [*(f"{one.written!r} was read as {one.read!r}." for one in found.corrections), *found.notes]
     neighbours = {_place_of(row): row for row in near}
     passages: list[_Passage] = []
     left_out: list[Row] = []
 
     def render() -> str:
-        return _assemble(request, question, table, passages, left_out, notes)
+        return _assemble(request, question, table, passages, left_out, found, told)
 
     def fits(share: float = 1.0) -> bool:
         return len(render()) <= request.budget * share
@@ -101,12 +102,15 @@ def block(
         left_out += [row for row in passages.pop().rows if _place_of(row) in matching]
     return ContextReply(
         mode="query",
-        search_type="text",
+        search_type=found.ran,
         table=table,
         context=render()[: request.budget],
         sources=[_source(passage) for passage in passages],
         left_out=len(left_out),
-        notes=list(notes),
+        degraded=found.degraded,
+        corrections=[Correction(written=one.written, read=one.read) for one in found.corrections],
+        rejected=found.rejected,
+        notes=found.notes,
     )
 
 
@@ -222,12 +226,14 @@ def _assemble(
     table: str,
     passages: Sequence[_Passage],
     left_out: Sequence[Row],
+    found: Found,
     notes: Sequence[str],
 ) -> str:
     chunks = sum(len(passage.rows) for passage in passages)
     lines = [
         f"# Context for: {question}",
-        f"Mode: query. Search: text. Table: {table}. {_count(chunks, 'chunk')} in {_count(len(passages), 'passage')}.",
+        f"Mode: query. Search: {found.ran}. Table: {table}. "
+        f"{_count(chunks, 'chunk')} in {_count(len(passages), 'passage')}.",
         *(f"Note: {note}" for note in notes),
     ]
     sections = ["\n".join(lines), *(passage.render(number) for number, passage in enumerate(passages, start=1))]
@@ -239,7 +245,7 @@ def _assemble(
             f"{request.budget:,} characters. Ask again with contextBudget {larger}, or list them with lancedb_search."
         )
     elif not passages:
-        sections.append("Nothing in the table matches any word of the question.")
+        sections.append("No passage answers the question: say so, and do not invent.")
     return "\n\n".join(sections)
 
 

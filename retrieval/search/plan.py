@@ -13,7 +13,9 @@ from retrieval.search import text as lexicon
 # Measured on two documentation corpora and two collections of abstracts; see docs/retrieval.md.
 TITLE_BOOST: Final = 0.2
 HEADING_BOOST: Final = 0.1
-IDENTIFIER_BOOST: Final = 1.0
+IDENTIFIER_BOOST: Final = 2.0
+HYPHENATED_BOOST: Final = 1.0
+PART_BOOST: Final = 0.2
 
 MAX_QUERY_CHARS: Final = 4_000
 """Longer is a document, not a question."""
@@ -66,15 +68,14 @@ def plan_text(question: str, columns: Searchable) -> TextPlan | None:
     """The plan for `question`, or None where it holds no word that could match."""
     question = lexicon.nfc(question)
     terms, cut = lexicon.first_terms(question)
-    identifiers = lexicon.identifier_terms(terms)
     if not lexicon.words(terms):
         return None
     # The commonest words have the longest posting lists and, all of a question's together, outweigh its subject.
     telling = lexicon.telling(terms)
     fold = lexicon.fold if columns.folded else str
     parts: list[Match | Phrase] = [Match(columns.text, fold(telling))]
-    if identifiers and columns.identifiers:
-        parts.append(Match(columns.identifiers, identifiers, IDENTIFIER_BOOST))
+    if columns.identifiers:
+        parts += _identifier_parts(columns.identifiers, lexicon.identifiers(terms))
     if columns.title:
         parts.append(Match(columns.title, telling, TITLE_BOOST))
     if columns.heading:
@@ -85,3 +86,12 @@ def plan_text(question: str, columns: Searchable) -> TextPlan | None:
             for phrase in lexicon.phrases(terms)[:_MAX_PHRASES]
         ]
     return TextPlan(tuple(parts), cut)
+
+
+def _identifier_parts(column: str, identifiers: list[str]) -> list[Match]:
+    """Names as they are written above all; their parts only so that another spelling of a name is found."""
+    names = [name.lower() for name in identifiers if not lexicon.is_hyphenated(name)]
+    hyphenated = [name.lower() for name in identifiers if lexicon.is_hyphenated(name)]
+    parts = [part for name in identifiers for part in lexicon.identifier_parts(name) if not lexicon.is_hyphenated(name)]
+    weighed = ((names, IDENTIFIER_BOOST), (hyphenated, HYPHENATED_BOOST), (parts, PART_BOOST))
+    return [Match(column, " ".join(dict.fromkeys(terms)), boost) for terms, boost in weighed if terms]

@@ -30,6 +30,14 @@ def matched_spans(text: str, question: str) -> list[tuple[int, int]]:
     return [match.span() for match in _candidates(wanted).finditer(text) if _matches(match.group(), wanted)]
 
 
+def matched_words(text: str, question: str) -> list[str]:
+    """The telling words of `question`, case-folded, once each and in its order, that stand in `text` in any form."""
+    text = text[:_MAX_SCANNED]
+    held = {_stem(text[start:end]) for start, end in matched_spans(text, question)}
+    terms = lexicon.words(lexicon.telling(lexicon.nfc(question)))
+    return [term for term in dict.fromkeys(terms) if _stem(term) in held]
+
+
 def snippet(text: str, question: str, limit: int = SNIPPET_CHARS) -> str:
     """At most `limit` characters of `text` around the most distinct words of `question`, on one line.
 

@@ -12,6 +12,8 @@ MAX_TERMS: Final = 64
 
 _CJK: Final = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uac00-\ud7af\uff66-\uff9f"
 _CJK_RUN: Final = re.compile(f"[{_CJK}]{{2,}}")
+# Thai, Lao, Burmese and Khmer write no spaces between words either.
+_UNSPACED: Final = re.compile(f"[{_CJK}\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]")
 _WORD: Final = re.compile(r"\w+", re.UNICODE)
 _QUOTED: Final = re.compile(r'"([^"]+)"|“([^”]+)”|«([^»]+)»')
 
@@ -28,6 +30,8 @@ _JOINED: Final = re.compile(r"[0-9A-Za-z][._/\\:@=+#-]+[0-9A-Za-z]")
 _CAMEL: Final = re.compile(r"[a-z][A-Z]|[A-Z]{2}[a-z]")
 _LETTER_AND_DIGIT: Final = re.compile(r"[A-Za-z]\d|\d[A-Za-z]")
 _FLAG: Final = re.compile(r"--?[A-Za-z]")
+_ABBREVIATION: Final = re.compile(r"[A-Za-z](?:\.[A-Za-z])+")
+_HYPHENATED: Final = re.compile(r"[A-Za-z]+(?:-[A-Za-z]+)+")
 _PART: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _SEGMENT: Final = re.compile(r"[^/\\=:@#]+")
 _DOTTED: Final = re.compile(r"[^.+]+")
@@ -115,8 +119,13 @@ def first_terms(text: str, limit: int = MAX_TERMS) -> tuple[str, bool]:
 
 def telling(text: str) -> str:
     """`text` without the words that are in most English sentences; all of it where it has no others."""
-    kept = [word for word in text.split() if word.strip("\"'.,:;!?()").casefold() not in _COMMON]
+    kept = [word for word in text.split() if not is_common(word.strip("\"'.,:;!?()"))]
     return " ".join(kept) if any(_WORD.search(word) for word in kept) else text
+
+
+def is_common(word: str) -> bool:
+    """Whether `word` is in most English sentences, so that no search looks for it."""
+    return word.casefold() in _COMMON
 
 
 def phrases(query: str) -> list[str]:
@@ -132,13 +141,34 @@ def is_unspaced(term: str) -> bool:
     return _CJK_RUN.fullmatch(term) is not None
 
 
+def has_unspaced(text: str) -> bool:
+    """Whether `text` holds a letter of a script that writes no spaces between words."""
+    return not text.isascii() and _UNSPACED.search(text) is not None
+
+
+def quoted(query: str) -> list[str]:
+    """The quoted text of `query`, without its quotes, once each."""
+    found = (next(group for group in match.groups() if group) for match in _QUOTED.finditer(query))
+    return list(dict.fromkeys(text.strip() for text in found if _WORD.search(text)))
+
+
+def quoted_spans(query: str) -> list[tuple[int, int]]:
+    """Where quoted text stands in `query`, with its quotes: (start, end) offsets, in order."""
+    return [match.span() for match in _QUOTED.finditer(query)]
+
+
+def identifier_spans(text: str) -> list[tuple[int, int]]:
+    """Where the identifiers of `text` stand in it: (start, end) offsets, in order."""
+    return [span for span, _ in _identifiers(text)]
+
+
 def identifiers(text: str) -> list[str]:
     """Identifiers in `text`, as written, once each, in order of first appearance.
 
     snake_case, camelCase, dotted, kebab and scoped names, --flags, ERROR_CODES, versions, hashes, paths: words that
     a reader would copy rather than rephrase.
     """
-    return list(dict.fromkeys(_identifiers(text)))
+    return list(dict.fromkeys(identifier for _, identifier in _identifiers(text)))
 
 
 def identifier_terms(text: str) -> str:
@@ -146,11 +176,22 @@ def identifier_terms(text: str) -> str:
     return " ".join(dict.fromkeys(term for identifier in identifiers(text) for term in _terms(identifier)))
 
 
-def _identifiers(text: str) -> Iterator[str]:
+def is_hyphenated(identifier: str) -> bool:
+    """Whether `identifier` may be a word of prose as well: letters and hyphens."""
+    return _HYPHENATED.fullmatch(identifier) is not None
+
+
+def identifier_parts(identifier: str) -> list[str]:
+    """The names that `identifier` is composed of and their words, lower-cased, without the whole."""
+    return [term for term in dict.fromkeys(_terms(identifier)) if term != identifier.lower()]
+
+
+def _identifiers(text: str) -> Iterator[tuple[tuple[int, int], str]]:
     for match in _CANDIDATE.finditer(text):
         candidate = _trim(match.group())
         if 2 <= len(candidate) <= _MAX_IDENTIFIER and _is_identifier(candidate):
-            yield candidate
+            start = match.start() + match.group().index(candidate)
+            yield (start, start + len(candidate)), candidate
 
 
 def _trim(candidate: str) -> str:
@@ -163,6 +204,8 @@ def _trim(candidate: str) -> str:
 def _is_identifier(candidate: str) -> bool:
     # Nine of ten candidates are plain words, and need none of the patterns.
     if candidate.isalpha() and (candidate[1:].islower() or candidate.isupper()):
+        return False
+    if _ABBREVIATION.fullmatch(candidate):
         return False
     return (
         ("_" in candidate.strip("_") or (candidate.startswith("__") and candidate.strip("_") != ""))

@@ -15,13 +15,13 @@ from lancedb.query import BooleanQuery, FullTextQuery, MatchQuery, Occur, Phrase
 from mcp_types.version import LATEST_MODERN_VERSION
 
 from handler.main import AppHandler, make_handler
+from retrieval.database import Database
 from retrieval.layout import Layout
 from retrieval.retriever import Retriever
 from retrieval.schema import DEFAULT_TABLE
 from retrieval.search.plan import Match, Phrase, plan_text
 from retrieval.search.text import telling, words
 from retrieval.settings import Settings
-from retrieval.table import Database
 from retrieval.types import SearchReply, SearchRequest
 from tests.bench.timing import Cost, cost_of
 

@@ -38,6 +38,9 @@ EVERY_CALL: list[tuple[str, dict[str, Any]]] = [
     ("lancedb_search", {"query": "x", "table": "nope"}),
     ("lancedb_query", {"question": "how is a backup restored?"}),
     ("lancedb_query", {"warmStart": True}),
+    ("lancedb_fetch", {"path": "guides/long.md", "maxChars": 1000}),
+    ("lancedb_fetch", {"path": "nope.md"}),
+    ("lancedb_catalog", {"limit": 2}),
     ("lancedb_status", {"verbose": True}),
     ("lancedb_version", {}),
 ]
@@ -100,11 +103,13 @@ def fingerprint(folder: Path) -> dict[str, str]:
 async def test_an_agent_lists_searches_and_reads_with_a_citation(connect: Connect, mode: str, handbook: Path) -> None:
     async with connect(handbook, mode) as client:
         assert client.protocol_version == ("2026-07-28" if mode == "auto" else "2025-11-25")
-        assert len((await client.list_tools()).tools) == 4
+        assert len((await client.list_tools()).tools) == 6
         found = await client.call_tool("lancedb_search", {"query": "how often is the signing key rotated"})
         assert found.structured_content["hits"][0]["path"] == "keys.md"
         read = await client.call_tool("lancedb_query", {"question": "how often is the signing key rotated"})
         assert "ninety days" in text_of(read)
+        chunk = await client.call_tool("lancedb_fetch", {"id": found.structured_content["hits"][0]["id"], "after": 1})
+        assert "VAULT_ADDR" in chunk.structured_content["text"]
         wrong = await client.call_tool("lancedb_search", {"query": "x", "top_k": 3})
         assert wrong.is_error
         assert "'limit'" in text_of(wrong)

@@ -18,7 +18,7 @@ from handler.protocol import MAX_REPLY_BYTES, build_server
 from handler.telemetry import Call, PlainRecorder
 from retrieval.retriever import Retriever
 from retrieval.settings import Settings
-from retrieval.types import EmbeddingsStatus, Hit, SearchReply, StatusReply, TableStatus
+from retrieval.types import EmbeddingsStatus, Hit, Page, SearchReply, StatusReply, TableStatus
 from tests.lambda_bridge import http_event
 
 HOST = "a1b2c3d4e5.execute-api.eu-west-1.amazonaws.com"
@@ -122,7 +122,12 @@ def test_a_call_that_begins_too_late_is_not_begun(handler: AppHandler, monkeypat
 
 @pytest.mark.parametrize(
     ("tool", "method", "instead"),
-    [("lancedb_query", "context", "contextBudget"), ("lancedb_status", "status", "verbose left out")],
+    [
+        ("lancedb_query", "context", "contextBudget"),
+        ("lancedb_fetch", "fetch", "a smaller maxChars"),
+        ("lancedb_catalog", "catalog", "a smaller limit"),
+        ("lancedb_status", "status", "verbose left out"),
+    ],
 )
 def test_what_to_ask_for_instead_is_an_argument_of_the_tool(
     handler: AppHandler, monkeypatch: pytest.MonkeyPatch, tool: str, method: str, instead: str
@@ -194,6 +199,18 @@ def test_a_status_of_too_many_tables_says_to_leave_verbose_out(
     assert "verbose left out" in refused(ask(handler, "lancedb_status", {"verbose": True}, modern=True))
 
 
+def test_a_chunk_that_is_too_large_by_itself_is_said_to_be_so(
+    handler: AppHandler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fetch(*_: object) -> Page:
+        return Page(table="documents", ids=["1"], text="x" * 3_000_000)
+
+    monkeypatch.setattr(Retriever, "fetch", fetch)
+    text = refused(ask(handler, "lancedb_fetch", {"id": "1"}, modern=True))
+    assert text.startswith("REPLY_TOO_LARGE: ")
+    assert "a single chunk of that size cannot be fetched" in text
+
+
 # What is told of a call
 
 
@@ -208,16 +225,20 @@ async def test_what_a_recorder_is_told_of_a_call(handbook: Path, recorder: Remem
     async with Client(build_server(settings, Retriever(settings), recorder)) as client:
         await client.call_tool("lancedb_search", {"query": "key", "searchType": "hybrid", "limit": 2})
         await client.call_tool("lancedb_query", {"question": "how is a backup restored?"})
+        await client.call_tool("lancedb_fetch", {"path": "backup.md"})
+        await client.call_tool("lancedb_catalog", {"limit": 3})
         await client.call_tool("lancedb_version", {})
         failed = await client.call_tool("lancedb_search", {"query": "key", "limit": 0})
 
     assert isinstance(failed.content[0], TextContent)
-    search, context, version, refusal = recorder.calls
+    search, context, page, catalog, version, refusal = recorder.calls
     assert (search.tool, search.status, search.search_type, search.degraded) == ("lancedb_search", "ok", "text", True)
     assert search.hits == 2
     assert list(search.stages) == ["parse", "retrieve", "encode"]
     assert sum(search.stages.values()) <= search.milliseconds + 0.3
     assert (context.search_type, context.degraded, bool(context.hits)) == ("text", False, True)
+    assert (page.search_type, page.degraded, page.hits) == (None, False, 2)
+    assert (catalog.search_type, catalog.degraded, catalog.hits) == (None, False, 3)
     assert (version.search_type, version.hits) == (None, None)
     assert (refusal.status, refusal.stages, refusal.hits) == ("INVALID_ARGUMENT", {}, None)
     assert {call.arguments for call in recorder.calls} == {None}

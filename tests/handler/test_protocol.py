@@ -16,6 +16,7 @@ from mcp_types import CallToolResult, TextContent
 
 from handler import __version__
 from handler.protocol import build_server
+from handler.tools import TOOLS
 from retrieval.errors import ErrorCode
 from retrieval.retriever import Retriever
 from retrieval.settings import load_settings
@@ -54,7 +55,7 @@ async def test_the_server_says_who_it_is_and_how_to_use_it(client: Client) -> No
 
 async def test_every_tool_is_annotated_as_one_that_only_reads(client: Client) -> None:
     tools = (await client.list_tools()).tools
-    assert [tool.name for tool in tools] == ["lancedb_search", "lancedb_query", "lancedb_status", "lancedb_version"]
+    assert [tool.name for tool in tools] == list(TOOLS)
     for tool in tools:
         assert tool.title
         assert tool.annotations is not None
@@ -76,6 +77,11 @@ CALLS: list[tuple[str, dict[str, Any]]] = [
     ("lancedb_search", {"query": "zeppelin"}),
     ("lancedb_query", {"question": "how is a backup restored?"}),
     ("lancedb_query", {"warmStart": True}),
+    ("lancedb_search", {"query": "rotate the signing key", "collapse": "document", "expand": {"type": "section"}}),
+    ("lancedb_fetch", {"id": "backup.md#1", "before": 1}),
+    ("lancedb_fetch", {"path": "guides/long.md", "maxChars": 1000}),
+    ("lancedb_catalog", {"filters": {"status": "final"}}),
+    ("lancedb_catalog", {"fields": ["path"], "limit": 1}),
     ("lancedb_status", {"verbose": True}),
     ("lancedb_version", {}),
 ]
@@ -104,6 +110,11 @@ async def test_a_result_has_structure_that_keeps_its_schema_and_one_text(
         ("lancedb_search", {}, ErrorCode.INVALID_ARGUMENT),
         ("lancedb_search", {"query": "x", "table": "nope"}, ErrorCode.TABLE_NOT_FOUND),
         ("lancedb_query", {}, ErrorCode.INVALID_QUERY),
+        ("lancedb_search", {"query": "x", "filters": {"color": "red"}}, ErrorCode.INVALID_FILTER),
+        ("lancedb_fetch", {}, ErrorCode.INVALID_ARGUMENT),
+        ("lancedb_fetch", {"path": "nope.md"}, ErrorCode.DOCUMENT_NOT_FOUND),
+        ("lancedb_fetch", {"cursor": "abc"}, ErrorCode.INVALID_CURSOR),
+        ("lancedb_catalog", {"fields": ["colour"]}, ErrorCode.INVALID_ARGUMENT),
     ],
 )
 async def test_an_error_is_a_result_with_its_code_and_no_structure(
@@ -116,6 +127,17 @@ async def test_an_error_is_a_result_with_its_code_and_no_structure(
     assert "\n" not in text_of(result)
     assert result.meta is not None
     assert result.meta["code"] == code
+
+
+async def test_a_document_is_read_page_by_page_with_nothing_but_the_cursor(client: Client) -> None:
+    page = await client.call_tool("lancedb_fetch", {"path": "guides/long.md", "maxChars": 1000})
+    ids: list[str] = []
+    while page.structured_content and "cursor" in page.structured_content:
+        ids += page.structured_content["ids"]
+        page = await client.call_tool("lancedb_fetch", {"cursor": page.structured_content["cursor"], "maxChars": 1000})
+    assert page.structured_content is not None
+    ids += page.structured_content["ids"]
+    assert ids == [f"guides/long.md#{n}" for n in range(page.structured_content["chunks"])]
 
 
 async def test_an_unknown_tool_is_a_protocol_error_that_lists_the_tools(client: Client) -> None:
@@ -153,11 +175,12 @@ async def test_queries_are_logged_only_where_a_setting_says_so(
     assert "\n2026 ERROR forged line" not in ours
 
 
-@pytest.mark.parametrize("tool", ["lancedb_search", "lancedb_query", "lancedb_status"])
+@pytest.mark.parametrize("tool", [name for name in TOOLS if name != "lancedb_version"])
 async def test_without_a_database_the_server_lists_its_tools_and_each_call_says_what_to_do(tool: str) -> None:
     settings = load_settings()
     async with Client(build_server(settings, Retriever(settings))) as connected:
-        assert len((await connected.list_tools()).tools) == 4
-        arguments = {"lancedb_search": {"query": "x"}, "lancedb_query": {"question": "x"}}.get(tool, {})
+        assert len((await connected.list_tools()).tools) == len(TOOLS)
+        required = {"lancedb_search": {"query": "x"}, "lancedb_query": {"question": "x"}, "lancedb_fetch": {"id": "x"}}
+        arguments = required.get(tool, {})
         assert "DATABASE_NOT_SET: " in text_of(await connected.call_tool(tool, arguments))
         assert not (await connected.call_tool("lancedb_version", {})).is_error

@@ -1,131 +1,157 @@
-"""Arguments: what is taken, what is refused and what the refusal says."""
+"""The contracts that an agent reads, and what becomes of the arguments it sends."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+import json
 from typing import Any, cast
 
 import pytest
 
-from handler.tools import TOOLS, Arguments, QueryArguments, SearchArguments
-from retrieval.errors import BedivereError, ErrorCode
+from handler.contract import Service
+from handler.tools import TOOLS
+from retrieval.retriever import Retriever
 from retrieval.settings import load_settings
+from retrieval.types import CatalogRequest, ContextRequest, Expansion, FetchRequest, Narrowing, SearchRequest
+
+MAX_LISTED_BYTES = 30_000
+"""What an agent reads, and pays for, before its first call. A larger list wants a reason."""
+
+NARROWED = {
+    "filters": {"status": "final"},
+    "pathPrefix": "guides/",
+    "exclude": ["/old/"],
+    "collection": "handbook",
+    "version": "2.1",
+    "includeOutdated": True,
+}
+NARROWING = Narrowing({"status": "final"}, "guides/", ("/old/",), "handbook", "2.1", include_outdated=True)
 
 
-def parse(tool: str, arguments: Mapping[str, Any]) -> Arguments:
-    return TOOLS[tool].parse(arguments, load_settings())
+class _Asked(Exception):
+    """Carries what a retriever was asked."""
 
 
-def refusal(tool: str, arguments: Mapping[str, Any]) -> str:
-    with pytest.raises(BedivereError) as raised:
-        parse(tool, arguments)
-    assert raised.value.code is ErrorCode.INVALID_ARGUMENT
-    return raised.value.sentence
+class _Recording:
+    """A retriever that says what it is asked instead of answering."""
+
+    def __getattr__(self, name: str) -> object:
+        async def ask(request: object) -> None:
+            raise _Asked(name, request)
+
+        return ask
 
 
-@pytest.mark.parametrize("limit", [10, "10", 10.0, " 10 "])
-def test_ten_is_ten_however_it_is_written(limit: object) -> None:
-    assert cast("SearchArguments", parse("lancedb_search", {"query": "x", "limit": limit})).limit == 10
+def asked(tool: str, **arguments: object) -> tuple[str, Any]:
+    """The retriever's method that `tool` calls, and the request it makes of `arguments`."""
+    settings = load_settings()
+    contract = TOOLS[tool]
+    service = Service(settings, cast("Retriever", _Recording()))
+    with pytest.raises(_Asked) as raised:
+        asyncio.run(cast("Any", contract.run(service, contract.parse(arguments, settings))))
+    return raised.value.args
 
 
-@pytest.mark.parametrize(
-    "limit", [0, -1, 201, 1.5, "ten", "1_0", "١٠", "1e1", True, [10], {"a": 1}, 10**30, float("nan")]
-)
-def test_any_other_limit_is_refused_with_the_range(limit: object) -> None:
-    expected = "Argument 'limit' must be a whole number from 1 to 200."
-    assert refusal("lancedb_search", {"query": "x", "limit": limit}) == expected
+def test_a_search_asks_for_all_that_its_arguments_say() -> None:
+    arguments = {
+        "query": "keys",
+        "limit": 3,
+        "searchType": "hybrid",
+        "table": "documents",
+        "textColumn": "body",
+        "vectorColumn": "embedding",
+        "collapse": "document",
+        "expand": {"type": "neighbors", "before": 2, "after": 3},
+        "minScore": 0.25,
+    }
+    assert asked("lancedb_search", **arguments, **NARROWED) == (
+        "search",
+        SearchRequest(
+            "keys",
+            3,
+            "hybrid",
+            "documents",
+            "body",
+            "embedding",
+            NARROWING,
+            collapse=True,
+            expand=Expansion("neighbors", 2, 3),
+            min_score=0.25,
+        ),
+    )
 
 
-@pytest.mark.parametrize("nothing", [None, ""])
-def test_null_and_empty_text_mean_left_out(nothing: object) -> None:
-    arguments = {"query": "x", "limit": nothing, "table": nothing, "searchType": nothing}
-    parsed = cast("SearchArguments", parse("lancedb_search", arguments))
-    assert (parsed.limit, parsed.table, parsed.search_type) == (20, None, "auto")
+def test_a_search_narrows_nothing_by_itself() -> None:
+    assert asked("lancedb_search", query="keys") == ("search", SearchRequest("keys", 20))
 
 
-def test_what_is_left_out_is_taken_from_the_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_question_asks_for_all_that_its_arguments_say() -> None:
+    arguments = {"question": "Which keys?", "contextBudget": 900, "limit": 3, "searchType": "text", "minScore": 0}
+    request = ContextRequest("Which keys?", 900, 3, search_type="text", narrowing=NARROWING, min_score=0)
+    assert asked("lancedb_query", **arguments, **NARROWED) == ("context", request)
+
+
+def test_a_fetch_asks_for_all_that_its_arguments_say() -> None:
+    assert asked("lancedb_fetch", id="a.md#3", before=1, after=2, maxChars=1_000) == (
+        "fetch",
+        FetchRequest(id="a.md#3", before=1, after=2, max_chars=1_000),
+    )
+    arguments = {"path": "a.md", "headings": ["Keys"], "collection": "c", "version": "1", "table": "t"}
+    assert asked("lancedb_fetch", **arguments) == (
+        "fetch",
+        FetchRequest(path="a.md", headings=("Keys",), collection="c", version="1", table="t"),
+    )
+    assert asked("lancedb_fetch", cursor="abc") == ("fetch", FetchRequest(cursor="abc"))
+
+
+def test_a_catalog_asks_for_all_that_its_arguments_say() -> None:
+    arguments = {"status": "draft", "fields": ["path"], "limit": 9, "cursor": "abc", "ifCorpusVersion": "4bad"}
+    request = CatalogRequest(NARROWING, "draft", ("path",), 9, "abc", "4bad", "t")
+    assert asked("lancedb_catalog", table="t", **arguments, **NARROWED) == ("catalog", request)
+
+
+def test_a_catalog_shows_outdated_documents_unless_it_is_told_not_to() -> None:
+    assert asked("lancedb_catalog") == ("catalog", CatalogRequest())
+    assert not asked("lancedb_catalog", includeOutdated=False)[1].narrowing.include_outdated
+
+
+def test_the_page_of_a_catalog_is_not_the_limit_of_a_search(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LANCEDB_DEFAULT_LIMIT", "7")
-    monkeypatch.setenv("LANCEDB_CONTEXT_BUDGET", "900")
-    assert cast("SearchArguments", parse("lancedb_search", {"query": "x"})).limit == 7
-    query = cast("QueryArguments", parse("lancedb_query", {"question": "x"}))
-    assert (query.limit, query.context_budget) == (7, 900)
-    properties = TOOLS["lancedb_query"].input_schema(load_settings())["properties"]
-    assert properties["contextBudget"]["default"] == 900
+    assert asked("lancedb_catalog")[1].limit == 100
+    assert TOOLS["lancedb_catalog"].input_schema(load_settings())["properties"]["limit"]["default"] == 100
 
 
-@pytest.mark.parametrize(
-    ("tool", "unknown", "nearest"),
-    [
-        ("lancedb_search", "top_k", "limit"),
-        ("lancedb_search", "k", "limit"),
-        ("lancedb_search", "q", "query"),
-        ("lancedb_search", "Query", "query"),
-        ("lancedb_search", "search_type", "searchType"),
-        ("lancedb_search", "text_column", "textColumn"),
-        ("lancedb_query", "query", "question"),
-        ("lancedb_query", "context_budget", "contextBudget"),
-        ("lancedb_query", "max_tokens", "contextBudget"),
-        ("lancedb_query", "warmstart", "warmStart"),
-        ("lancedb_status", "verbos", "verbose"),
-    ],
-)
-def test_an_unknown_argument_is_refused_with_the_nearest_right_name(tool: str, unknown: str, nearest: str) -> None:
-    required = {"lancedb_search": {"query": "x"}, "lancedb_query": {"question": "x"}}.get(tool, {})
-    assert f"did you mean '{nearest}'?" in refusal(tool, {**required, unknown: 3})
-
-
-def test_a_tool_without_arguments_takes_none() -> None:
-    assert refusal("lancedb_version", {"verbose": True}).endswith("lancedb_version takes no arguments.")
-
-
-@pytest.mark.parametrize("wrong", ["q", "question", "Query", "search"])
-def test_a_wrong_name_for_the_query_is_told_rather_than_that_the_query_is_missing(wrong: str) -> None:
-    assert "did you mean 'query'?" in refusal("lancedb_search", {wrong: "x"})
-
-
-def test_a_missing_query_is_named() -> None:
-    assert refusal("lancedb_search", {}) == "Argument 'query' is required."
-    assert refusal("lancedb_search", {"query": None}) == "Argument 'query' is required."
-
-
-@pytest.mark.parametrize(
-    ("argument", "value", "rule"),
-    [
-        ("query", 5, "text"),
-        ("query", ["a"], "text"),
-        ("table", {"a": 1}, "text"),
-        ("searchType", "fuzzy", "one of auto, text, vector, hybrid"),
-    ],
-)
-def test_a_wrong_type_is_told_in_words(argument: str, value: object, rule: str) -> None:
-    sentence = refusal("lancedb_search", {"query": "x", argument: value})
-    assert sentence == f"Argument '{argument}' must be {rule}."
-
-
-def test_a_refusal_names_no_library_and_repeats_no_long_value() -> None:
-    sentence = refusal("lancedb_search", {"query": "x", "z" * 5000: "y" * 5000})
-    assert len(sentence) < 250
-    assert "pydantic" not in sentence.casefold()
+def test_what_an_agent_reads_before_its_first_call_stays_small() -> None:
+    settings = load_settings()
+    listed = [
+        {"description": tool.description, "input": tool.input_schema(settings), "output": tool.output_schema()}
+        for tool in TOOLS.values()
+    ]
+    assert len(json.dumps(listed, separators=(",", ":"), ensure_ascii=False).encode()) < MAX_LISTED_BYTES
 
 
 @pytest.mark.parametrize("name", TOOLS)
 class TestContracts:
     def test_the_description_says_when_to_use_the_tool_and_when_its_sibling(self, name: str) -> None:
         description = TOOLS[name].description
-        assert description.splitlines()[0].split()[0] in {"Search", "Retrieve", "Report"}
+        assert description.splitlines()[0].split()[0] in {"Search", "Retrieve", "Read", "List", "Report"}
         assert "Read-only" in description
         assert "Use it " in description
         assert any(other in description for other in TOOLS if other != name)
 
-    def test_every_parameter_has_a_description_and_an_example(self, name: str) -> None:
-        for parameter in TOOLS[name].input_schema(load_settings())["properties"].values():
-            assert parameter["description"]
-            assert parameter["examples"]
+    def test_every_parameter_has_a_description_and_an_example_that_is_taken(self, name: str) -> None:
+        required = {"lancedb_search": {"query": "x"}, "lancedb_query": {"question": "x"}}.get(name, {})
+        for parameter, rules in TOOLS[name].input_schema(load_settings())["properties"].items():
+            assert rules["description"]
+            assert rules["examples"]
+            for example in rules["examples"]:
+                TOOLS[name].parse({**required, parameter: example}, load_settings())
 
     def test_schemas_are_closed_and_free_of_derived_titles_and_null_branches(self, name: str) -> None:
         schema = TOOLS[name].input_schema(load_settings())
         assert schema["additionalProperties"] is False
         assert "anyOf" not in str(schema)
+        assert "$ref" not in str(schema)
         for parameter in schema["properties"].values():
             assert "title" not in parameter
 

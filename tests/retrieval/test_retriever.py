@@ -20,7 +20,7 @@ from retrieval.indexing.job import Options
 from retrieval.retriever import MAX_REPLY_CHARS, Retriever
 from retrieval.search.plan import MAX_QUERY_CHARS
 from retrieval.settings import load_settings
-from retrieval.types import ContextReply, ContextRequest, SearchReply, SearchRequest, StatusReply
+from retrieval.types import ContextReply, ContextRequest, Narrowing, SearchReply, SearchRequest, StatusReply
 
 if TYPE_CHECKING:
     from tests.conftest import TableMaker
@@ -67,12 +67,14 @@ class TestSearchOfATableOfOurs:
         assert search(handbook, "turbines number story", limit=3).hits == many[:3]
 
     def test_only_paths_below_the_prefix_are_searched(self, handbook: Path) -> None:
-        paths = {hit.path for hit in search(handbook, "the number of keys", path_prefix="guides/").hits}
+        paths = {
+            hit.path for hit in search(handbook, "the number of keys", narrowing=Narrowing(path_prefix="guides/")).hits
+        }
         assert paths == {"guides/long.md"}
 
     @pytest.mark.parametrize("prefix", ["x' OR 1=1 --", '"', "100%", "'; DROP TABLE documents"])
     def test_a_prefix_is_never_read_as_code(self, handbook: Path, prefix: str) -> None:
-        assert search(handbook, "keys", path_prefix=prefix).hits == []
+        assert search(handbook, "keys", narrowing=Narrowing(path_prefix=prefix)).hits == []
 
     def test_nothing_that_matches_is_an_answer(self, handbook: Path) -> None:
         reply = search(handbook, "zeppelin")
@@ -259,7 +261,7 @@ def test_a_reply_too_large_for_a_model_is_cut_at_whole_hits_and_says_so(make_tab
     rows: dict[str, object] = {"text": ["boat"] * 200, **{f"m{n}": ["y" * 300] * 200 for n in range(5)}}
     reply = search(make_table(rows), "boat", limit=200)
     assert reply.truncated
-    assert len(reply.model_dump_json()) < MAX_REPLY_CHARS * 1.1
+    assert len(reply.model_dump_json(exclude_none=True)) < MAX_REPLY_CHARS * 1.1
     assert any("were left out" in note for note in reply.notes)
 
 
@@ -307,7 +309,7 @@ class TestWhatIsMissing:
 
     def test_paths_cannot_be_filtered_where_there_are_none(self, make_table: TableMaker) -> None:
         with pytest.raises(BedivereError) as raised:
-            search(make_table({"text": ["boat"]}), "boat", path_prefix="a/")
+            search(make_table({"text": ["boat"]}), "boat", narrowing=Narrowing(path_prefix="a/"))
         assert raised.value.code is ErrorCode.COLUMN_NOT_FOUND
 
     @pytest.mark.parametrize("damage", ["data", "_versions", "_indices"])
@@ -376,7 +378,7 @@ class TestContext:
             "superseded_by": ["new.md", None],
             "date": ["2020-01-02", "2026-01-02"],
         }
-        block = context(make_table(rows), "boat").context
+        block = context(make_table(rows), "boat", narrowing=Narrowing(include_outdated=True)).context
         assert "\nStatus: Superseded, superseded by new.md, 2020-01-02\nSource: old.md" in block
         assert block.count("Status: ") == 1
 

@@ -68,6 +68,36 @@ def test_white_space_around_a_value_is_no_part_of_it(monkeypatch: pytest.MonkeyP
     assert (settings.log_queries, settings.table) == (True, "notes")
 
 
+def test_white_space_around_a_prefix_is_part_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EMBEDDING_QUERY_PREFIX", "query: ")
+    monkeypatch.setenv("EMBEDDING_DOCUMENT_PREFIX", "  ")
+    settings = load_settings()
+    assert (settings.embedding_query_prefix, settings.embedding_document_prefix) == ("query: ", None)
+
+
+@pytest.mark.parametrize(
+    ("arn", "valid"),
+    [
+        ("arn:aws:secretsmanager:eu-west-1:123456789012:secret:bedivere/key-AbCdEf", True),
+        ("arn:aws-us-gov:ssm:us-gov-west-1:123456789012:parameter/bedivere/key", True),
+        ("arn:aws:s3:::bucket/key", False),
+        ("arn:aws:ssm:eu-west-1:123456789012:document/x", False),
+        ("sk-a-key-in-the-wrong-variable", False),
+    ],
+)
+def test_the_arn_of_the_key_names_a_secret_or_a_parameter(
+    monkeypatch: pytest.MonkeyPatch, arn: str, valid: bool
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY_ARN", arn)
+    if valid:
+        assert load_settings().openai_api_key_arn == arn
+        return
+    with pytest.raises(BedivereError) as caught:
+        load_settings()
+    assert "OPENAI_API_KEY_ARN must be the ARN" in caught.value.sentence
+    assert arn not in caught.value.sentence
+
+
 @pytest.mark.parametrize("file", ["~nosuchuser/settings.toml", "a\0b"])
 def test_a_settings_file_that_cannot_be_one_is_told(file: str) -> None:
     with pytest.MonkeyPatch.context() as patch:
@@ -165,3 +195,8 @@ def test_every_setting_has_a_variable_a_range_and_a_meaning() -> None:
         assert variables(field)
         assert allowed_range(field)
         assert field.description
+
+
+def test_statuses_of_outdated_documents_are_read_in_any_case_and_once_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BEDIVERE_OUTDATED_STATUSES", "Draft, end of life,, draft ,OBSOLETE")
+    assert load_settings().outdated_statuses == ("draft", "end of life", "obsolete")

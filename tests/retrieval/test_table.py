@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from retrieval.database import Database
 from retrieval.errors import BedivereError, ErrorCode
 from retrieval.indexing.build import build_table
 from retrieval.indexing.job import Options
 from retrieval.search.plan import plan_text
-from retrieval.table import Database, Table
+from retrieval.table import Table
 
 if TYPE_CHECKING:
     from tests.conftest import TableMaker

@@ -13,8 +13,9 @@ _EMPTY_LINES: Final = re.compile(r"\n(?:[^\S\n]*\n)+|\f")
 
 def parse(data: bytes) -> ParsedDocument:
     """The paragraphs of a text file; it has no title and no headings, for any guess at them would often be wrong."""
-    paragraphs = _EMPTY_LINES.split(decode(data))
-    return ParsedDocument(
-        title=None,
-        blocks=tuple(Block("paragraph", text.strip("\n")) for text in paragraphs if text.strip()),
-    )
+    return ParsedDocument(title=None, blocks=paragraphs(decode(data)))
+
+
+def paragraphs(text: str) -> tuple[Block, ...]:
+    """`text` as blocks, in order, without what is empty."""
+    return tuple(Block("paragraph", part.strip("\n")) for part in _EMPTY_LINES.split(text) if part.strip())

@@ -16,6 +16,7 @@ from typer.testing import CliRunner, Result
 from handler.cli.index import index
 from retrieval.indexing import build
 from retrieval.indexing.generation import TableFolder
+from tests.embedding_server import EmbeddingServer
 
 Run = Callable[..., Result]
 
@@ -217,3 +218,59 @@ def test_help_names_every_option_and_exit_code(run: Run) -> None:
     ):
         assert part in text
     assert "3 nothing could be indexed" in " ".join(text.split())
+
+
+def test_embed_gives_vectors_and_says_what_they_are_and_cost(
+    run: Run, source: Path, database: Path, embedding_server: EmbeddingServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in embedding_server.environment().items():
+        monkeypatch.setenv(name, value)
+    result = run(source, database, "--embed")
+    assert result.exit_code == 0
+    assert "vectors  words-16, 16 dimensions, flat" in result.stdout
+    assert "embedded 1 chunk, " in result.stdout
+    assert "1 chunk to embed, about " in result.stderr
+    again = run(source, database)
+    assert "nothing has changed" in again.stdout
+    assert "embedded" not in again.stdout
+
+
+def test_a_script_is_told_of_the_vectors(
+    run: Run, source: Path, database: Path, embedding_server: EmbeddingServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in embedding_server.environment().items():
+        monkeypatch.setenv(name, value)
+    vectors = json.loads(run(source, database, "--embed", "--json").stdout)["vectors"]
+    assert vectors["tokens"] > 0
+    del vectors["tokens"]
+    assert vectors == {
+        "model": "words-16",
+        "dimensions": 16,
+        "index": "flat",
+        "recall_at_10": None,
+        "texts": 1,
+        "dollars": None,
+        "truncated": 0,
+    }
+
+
+def test_a_provider_that_fails_is_told_in_its_own_words_at_the_terminal_and_without_a_key(
+    run: Run, source: Path, database: Path, embedding_server: EmbeddingServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in embedding_server.environment().items():
+        monkeypatch.setenv(name, value)
+    embedding_server.fail("status", status=404, message="no such model here")
+    result = run(source, database, "--embed")
+    assert result.exit_code == 1
+    assert "no such model here" in result.stderr
+    assert "EMBEDDING_FAILED: " in result.stderr
+    embedding_server.heal()
+    embedding_server.fail("status", status=401)
+    assert "sk-secret" not in run(source, database, "--embed").stderr
+
+
+def test_embed_without_a_provider_names_the_variables(run: Run, source: Path, database: Path) -> None:
+    result = run(source, database, "--embed")
+    assert result.exit_code == 1
+    assert "EMBEDDING_NOT_SET" in result.stderr
+    assert "OPENAI_API_KEY" in result.stderr

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 import pytest
 from rich.console import Console
 
-from handler.cli.progress import size_text, watcher
+from handler.cli.progress import estimate, size_text, watcher
 
 
 def test_a_terminal_gets_a_progress_bar_with_files_chunks_bytes_and_rate() -> None:
@@ -48,6 +48,37 @@ def test_a_log_gets_a_line_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None
     assert 2 < len(lines) < 40
     assert "/50 files, 0 chunks, " in lines[1]
     assert "kB" in lines[1]
+
+
+def test_embedding_begins_with_an_estimate_and_goes_on_with_what_was_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = io.StringIO()
+    now = iter(range(0, 10_000, 6))
+    monkeypatch.setattr(time, "monotonic", lambda: float(next(now)))
+    with ExitStack() as stack:
+        shown = watcher(Console(file=log, width=160), stack, quiet=False)
+        assert shown is not None
+        shown.embedding(200, 40_000, 0.25)
+        for _ in range(3):
+            shown.embedded(64, 12_000)
+    lines = log.getvalue().splitlines()
+    assert lines[0] == "200 chunks to embed, about 40,000 tokens, $0.25"
+    assert lines[-1] == "192/200 chunks embedded, 36,000 tokens"
+
+
+def test_a_price_that_is_not_known_is_not_told() -> None:
+    assert estimate(1, 90, None) == "1 chunk to embed, about 90 tokens"
+    assert estimate(1, 90, 0.0001) == "1 chunk to embed, about 90 tokens, less than $0.01"
+
+
+def test_a_terminal_is_shown_how_far_embedding_has_come() -> None:
+    screen = io.StringIO()
+    with ExitStack() as stack:
+        shown = watcher(Console(file=screen, force_terminal=True, width=160), stack, quiet=True)
+        assert shown is not None
+        shown.stage("Embedding")
+        shown.embedding(200, 40_000, None)
+        shown.embedded(64, 12_000)
+    assert "64/200 chunks embedded, 12,000 tokens" in screen.getvalue()
 
 
 @pytest.mark.parametrize(

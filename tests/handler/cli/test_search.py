@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
 from handler.cli import app
+from retrieval.retriever import Retriever
+from retrieval.types import Correction, Hit, Narrowing, Rejected, SearchReply, SearchRequest
 
 
 def run(*arguments: str, **environment: str) -> tuple[int, str, str]:
@@ -27,7 +30,7 @@ def test_passages_are_printed_with_breadcrumb_and_source(handbook: Path) -> None
 def test_matched_words_are_coloured_on_a_terminal_only(handbook: Path) -> None:
     arguments = ("ledger backup", "--db", str(handbook), "--limit", "1")
     assert "\x1b[" not in run(*arguments)[1]
-    assert "\x1b[1;33mbackup\x1b[0m" in run(*arguments, FORCE_COLOR="1", TERM="xterm-256color")[1]
+    assert "\x1b[1;33mledger\x1b[0m" in run(*arguments, FORCE_COLOR="1", TERM="xterm-256color")[1]
 
 
 def test_the_database_may_come_from_the_environment(handbook: Path) -> None:
@@ -93,7 +96,7 @@ def test_versions_and_statuses_are_told_apart(tmp_path: Path) -> None:
     (docs / "a.md").write_text("---\nstatus: draft\n---\nA boat.\n")
     index = ["index", str(docs), str(tmp_path / "db"), "--collection", "fleet", "--doc-version", "2.1"]
     CliRunner().invoke(app, index)
-    assert "[fleet 2.1 draft]" in run("boat", "--db", str(tmp_path / "db"))[1]
+    assert "[fleet 2.1 draft]" in run("boat", "--db", str(tmp_path / "db"), "--include-outdated")[1]
 
 
 def test_markup_in_a_document_is_printed_as_it_stands(tmp_path: Path) -> None:
@@ -103,3 +106,140 @@ def test_markup_in_a_document_is_printed_as_it_stands(tmp_path: Path) -> None:
     CliRunner().invoke(app, ["index", str(docs), str(tmp_path / "db")])
     out = run("boat", "--db", str(tmp_path / "db"))[1]
     assert "A [red]boat[/red] of array[0]." in out
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[SearchRequest]:
+    """What the retriever was asked; it finds nothing."""
+    requests: list[SearchRequest] = []
+
+    async def search(_: Retriever, request: SearchRequest) -> SearchReply:
+        requests.append(request)
+        return SearchReply(search_type="text", table="documents", hits=[])
+
+    monkeypatch.setattr(Retriever, "search", search)
+    return requests
+
+
+def answering(monkeypatch: pytest.MonkeyPatch, hits: list[Hit], **reply: Any) -> None:
+    async def search(*_: object) -> SearchReply:
+        return SearchReply(search_type="hybrid", table="documents", hits=hits, **reply)
+
+    monkeypatch.setattr(Retriever, "search", search)
+
+
+HIT = Hit(
+    id="a.md#1",
+    title="Boats",
+    snippet="Paint the boat.",
+    score=0.032,
+    score_type="rrf",
+    why="both",
+    matched_words=["paint", "boat"],
+    text_rank=2,
+    text_score=3.456,
+    vector_rank=1,
+    vector_score=0.7123,
+)
+
+
+def test_every_option_reaches_the_search(handbook: Path, asked: list[SearchRequest]) -> None:
+    options = (
+        "--limit 3 --mode hybrid --path-prefix guides/ --exclude /old/ --exclude tmp --collection handbook "
+        "--version 2.1 --include-outdated --collapse --min-score 0.25 --explain --table documents --filter status=final"
+    )
+    assert run("boat", "--db", str(handbook), *options.split())[0] == 0
+    assert asked == [
+        SearchRequest(
+            "boat",
+            3,
+            "hybrid",
+            "documents",
+            narrowing=Narrowing(
+                {"status": {"eq": "final"}}, "guides/", ("/old/", "tmp"), "handbook", "2.1", include_outdated=True
+            ),
+            collapse=True,
+            min_score=0.25,
+            explain=True,
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    ("written", "filters"),
+    [
+        (["status=final"], {"status": {"eq": "final"}}),
+        (["status!=draft"], {"status": {"neq": "draft"}}),
+        (["date>=2025-01-01", "date<=2025-12-31"], {"date": {"gte": "2025-01-01", "lte": "2025-12-31"}}),
+        (["url=https://example.com/?a=b"], {"url": {"eq": "https://example.com/?a=b"}}),
+        (["title= Two words "], {"title": {"eq": "Two words"}}),
+    ],
+)
+def test_a_filter_is_a_field_a_comparison_and_a_value(
+    handbook: Path, asked: list[SearchRequest], written: list[str], filters: dict[str, object]
+) -> None:
+    run("boat", "--db", str(handbook), *(word for one in written for word in ("--filter", one)))
+    assert asked[0].narrowing.filters == filters
+
+
+@pytest.mark.parametrize("written", [["status"], ["=final"], ["a>1"], ["a=1", "a=2"]])
+def test_a_filter_that_is_none_is_a_usage_error(handbook: Path, written: list[str]) -> None:
+    code, _, err = run("boat", "--db", str(handbook), *(word for one in written for word in ("--filter", one)))
+    assert code == 2
+    assert err.startswith("INVALID_ARGUMENT: --filter ")
+
+
+def test_filters_are_applied(handbook: Path) -> None:
+    _, out, _ = run("keys", "--db", str(handbook), "--filter", "priority>=2", "--min-score", "0", "--json")
+    assert {hit["path"] for hit in json.loads(out)["hits"]} == {"keys.md"}
+
+
+@pytest.mark.parametrize("option", [("--mode", "fuzzy"), ("--min-score", "1.5"), ("--min-score", "some")])
+def test_a_value_that_is_none_of_an_options_is_a_usage_error(option: tuple[str, str]) -> None:
+    assert run("boat", *option)[0] == 2
+
+
+def test_an_explanation_says_why_and_how_well_each_arm_thought_of_the_passage(
+    handbook: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answering(monkeypatch, [HIT], timings={"embed": 12.345, "total": 20.0})
+    lines = run("paint", "--db", str(handbook), "--explain")[1].splitlines()
+    assert lines[0] == "1. Boats  0.0320"
+    assert lines[1].strip() == ("why: both · words: paint, boat · text #2 (3.46) · vector #1 (0.712) · rrf 0.0320")
+    assert lines[-1] == "hybrid search: embed 12.3 ms, total 20.0 ms"
+
+
+def test_without_an_explanation_none_is_given(handbook: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    answering(monkeypatch, [HIT])
+    assert "why" not in run("paint", "--db", str(handbook))[1]
+
+
+def test_a_word_that_was_read_as_another_is_told_and_marked(handbook: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    answering(monkeypatch, [HIT], corrections=[Correction(written="paitn", read="paint")])
+    out = run("paitn", "--db", str(handbook), FORCE_COLOR="1", TERM="xterm-256color")[1]
+    assert "Read paitn as paint." in out
+    assert "\x1b[1;33mPaint\x1b[0m" in out
+
+
+def test_a_refusal_names_the_nearest_passage_and_what_would_show_it(
+    handbook: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answering(monkeypatch, [], rejected=Rejected(score=0.2388, threshold=0.5, id="a.md#1", title="Boats\x1b[2J"))
+    code, out, _ = run("paint", "--db", str(handbook))
+    assert code == 0
+    assert out.splitlines()[0] == "No passage is relevant enough."
+    assert "The nearest is Boats[2J, with a relevance of 0.24; 0.50 is needed." in out
+    # 0.24 would be refused again.
+    assert "--min-score 0.23 or less" in out
+
+
+def test_what_a_reader_must_know_of_a_passage_stands_above_it(handbook: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told = {"outdated": "superseded, replaced by c.md", "stands_for": "old.md"}
+    counted = {"matching_chunk_count": 3, "matched_headings": ["Hull", "Mast"]}
+    answering(monkeypatch, [HIT.model_copy(update={**told, **counted})])
+    lines = [line.strip() for line in run("paint", "--db", str(handbook))[1].splitlines()]
+    assert lines[1:4] == [
+        "outdated: superseded, replaced by c.md",
+        "in place of old.md, which is outdated",
+        "3 passages match: Hull; Mast",
+    ]

@@ -411,6 +411,12 @@ def test_progress_is_told_of_files_bytes_and_chunks(options: Options) -> None:
         def wrote(self, chunks: int) -> None:
             told["chunks"] += chunks
 
+        def embedding(self, texts: int, tokens: int, dollars: float | None) -> None:
+            raise AssertionError("nothing is embedded")
+
+        def embedded(self, texts: int, tokens: int) -> None:
+            raise AssertionError("nothing is embedded")
+
     summary = build_table(options, Counter())
     assert told == {"found": 2, "files": 2, "bytes": summary.bytes, "chunks": summary.chunks}
     assert stages == [

@@ -286,3 +286,55 @@ def test_content_carries_hash_size_and_time_of_what_was_read(source: Path) -> No
     assert content.data == b"abc"
     assert content.sha256 == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
     assert (content.stamp.size, content.stamp.mtime_ns) == (3, 42)
+
+
+def lines(source: Path, text: bytes, **patterns: Sequence[str]) -> Found:
+    file = source / "corpus.jsonl"
+    file.write_bytes(text)
+    return sources.find_lines(file, lambda line: line.decode().split()[0], **patterns)
+
+
+def test_each_line_of_a_file_is_a_document_by_its_id(source: Path) -> None:
+    found = lines(source, b"b two\n\na one\r\nc three")
+
+    assert paths(found) == ["a", "b", "c"]
+    assert [sources.read(file).data for file in found.files] == [b"a one\r\n", b"b two\n", b"c three"]
+    assert [file.stamp.size for file in found.files] == [7, 6, 7]
+
+
+def test_of_two_lines_with_one_id_the_first_counts(source: Path) -> None:
+    found = lines(source, b"a one\na two\n")
+
+    assert [sources.read(file).data for file in found.files] == [b"a one\n"]
+    assert reasons(found) == {"corpus.jsonl:2": "an earlier line has the same id"}
+
+
+def test_a_line_too_large_to_hold_is_skipped_and_the_next_is_read(
+    source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sources, "MAX_FILE_BYTES", 10)
+    found = lines(source, b"a " + b"x" * 95 + b"\nb two\n")
+
+    assert [sources.read(file).data for file in found.files] == [b"b two\n"]
+    assert reasons(found) == {"corpus.jsonl:1": "larger than 50 MB"}
+
+
+def test_patterns_are_matched_against_the_ids_of_lines(source: Path) -> None:
+    assert paths(lines(source, b"a/1\na/2\nb/1\n", include=["a/"], exclude=["*2"])) == ["a/1"]
+
+
+def test_a_line_of_a_file_that_has_changed_since_is_unavailable(source: Path) -> None:
+    (file,) = lines(source, b"a one\n").files
+    file.location.write_bytes(b"longer than it was\n")
+    os.utime(file.location, ns=(7, 7))
+
+    with pytest.raises(Unavailable, match="changed while it was read"):
+        sources.read(file)
+
+
+def test_a_file_of_lines_that_is_not_there_is_refused(source: Path) -> None:
+    with pytest.raises(BedivereError) as refused:
+        sources.find_lines(source / "none.jsonl", lambda line: line.decode())
+
+    assert refused.value.code is ErrorCode.SOURCE_NOT_FOUND
+    assert str(source) not in refused.value.sentence

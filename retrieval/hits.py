@@ -1,0 +1,100 @@
+"""From ranked candidates to the hits of a reply, as many as its size allows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final, TypeVar, cast
+
+from retrieval.search import snippet
+from retrieval.search.collapse import Group
+from retrieval.search.found import Found
+from retrieval.search.fusion import Ranked
+from retrieval.types import Hit, Ran, ScoreType
+
+MAX_REPLY_CHARS: Final = 60_000
+"""Characters of hits in one reply: more would not fit the model that asked."""
+
+_MAX_METADATA_CHARS: Final = 300
+_MAX_METADATA: Final = 64
+_MAX_LABEL_CHARS: Final = 600
+_MAX_MATCHED_WORDS: Final = 20
+
+_SCORE_TYPES: Final[Mapping[Ran, ScoreType]] = {
+    "text": "bm25",
+    "vector": "cosine",
+    "hybrid": "rrf",
+}
+
+T = TypeVar("T")
+
+
+def hits_of(
+    best: Sequence[Ranked],
+    found: Found,
+    groups: Sequence[Group] | None,
+    contexts: Mapping[str, str],
+    *,
+    whole: bool = False,
+) -> tuple[list[Hit], int]:
+    """Hits for `best` as far as they fit one reply, all of them if `whole`, and the number of those that did not."""
+    by_id = {group.best.row.id: group for group in groups or ()}
+    hits: list[Hit] = []
+    spent = 0
+    for one in best:
+        hit = _hit(one, found, by_id.get(one.row.id), contexts.get(one.row.id))
+        size = _size(hit)
+        if hit.context is not None and spent + size > MAX_REPLY_CHARS:
+            # Better a hit without what stands around it than no hit.
+            hit = hit.model_copy(update={"context": None})
+            size = _size(hit)
+        spent += size
+        if spent > MAX_REPLY_CHARS and not whole:
+            break
+        hits.append(hit)
+    return hits, len(best) - len(hits)
+
+
+def _size(hit: Hit) -> int:
+    return len(hit.model_dump_json(exclude_none=True))
+
+
+def _hit(one: Ranked, found: Found, group: Group | None, context: str | None) -> Hit:
+    row = one.row
+    return Hit(
+        id=row.id,
+        title=_cut(row.title, _MAX_LABEL_CHARS),
+        heading=_cut(row.heading, _MAX_LABEL_CHARS),
+        path=row.path,
+        url=row.url,
+        snippet=snippet.snippet(row.text, found.read),
+        score=round(one.score, 4),
+        score_type=_SCORE_TYPES[found.ran],
+        why=one.why,
+        matched_words=snippet.matched_words(_searched(one), found.read)[:_MAX_MATCHED_WORDS],
+        text_rank=one.text_rank,
+        text_score=_rounded(one.text_score),
+        vector_rank=one.vector_rank,
+        vector_score=_rounded(one.vector_score),
+        outdated=found.outdated.get(row.id),
+        stands_for=found.stands_for.get(row.id),
+        matching_chunk_count=group.matching_chunk_count if group else None,
+        matched_headings=list(group.matched_headings) if group else None,
+        context=context,
+        metadata={name: _cut(row.metadata[name], _MAX_METADATA_CHARS) for name in list(row.metadata)[:_MAX_METADATA]},
+    )
+
+
+def _searched(one: Ranked) -> str:
+    """What was searched of the row."""
+    return "\n".join(part for part in (one.row.title, one.row.heading, one.row.text) if part)
+
+
+def _rounded(score: float | None) -> float | None:
+    return None if score is None else round(score, 4)
+
+
+def _cut(value: T, chars: int) -> T:
+    """`value`, if it is text, in at most `chars` characters."""
+    if isinstance(value, str) and len(value) > chars:
+        return cast("T", value[: chars - 1] + "…")
+    return value

@@ -1,0 +1,84 @@
+"""The order of hits beyond their scores: what the question quotes on top, favoured paths up, stubs down."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from retrieval.search import text as lexicon
+from retrieval.search.fusion import Ranked
+
+STUB_CHARS: Final = 60
+"""A chunk with less text of its own than this, headings and links aside, explains nothing."""
+
+STUB_FACTOR: Final = 0.5
+"""What the score of a stub is multiplied by for its place; the score that is shown stays."""
+
+# Of a hyphenated word in a sentence: names of services are in few rows, "read-only" is in many.
+_FEW_ROWS: Final = 3
+
+_HEADING: Final = re.compile(r"^\s{0,3}#{1,6}[^\n]*$|^[=~^\"'`#*+-]{3,}$", re.MULTILINE)
+_LINK: Final = re.compile(r"!?\[[^\]\n]*\]\([^)\n]*\)|<?https?://[^\s>]+>?|`[^`\n]+ <[^>\n]+>`_+")
+_QUOTES: Final = "\"'`“”«»"
+_MARKS: Final = re.compile(r"[\W_]+")
+
+
+def exact_first(ranked: Sequence[Ranked], question: str) -> list[Ranked]:
+    """`ranked` with the rows that hold the most of what `question` names or quotes first, marked `exact`.
+
+    What it names are identifiers, as written but for upper and lower case. A hyphenated word is one where it is all
+    that is asked, or where few rows hold it: in a sentence it may be a word like others. Otherwise the order stays.
+    """
+    held = [0] * len(ranked)
+    for needle, most in _needles(question, len(ranked)).items():
+        pattern = _pattern(needle)
+        places = [place for place, one in enumerate(ranked) if _holds(one, pattern)]
+        if len(places) <= most:
+            for place in places:
+                held[place] += 1
+    order = sorted(range(len(ranked)), key=lambda place: (-held[place], place))
+    return [replace(ranked[place], why="exact") if held[place] else ranked[place] for place in order]
+
+
+def _needles(question: str, rows: int) -> dict[str, int]:
+    """What an exact match holds, with the number of rows beyond which it says nothing."""
+    alone = question.strip().strip(_QUOTES)
+    names = {
+        name: _FEW_ROWS if lexicon.is_hyphenated(name) and name != alone else rows
+        for name in lexicon.identifiers(question)
+    }
+    return {**names, **dict.fromkeys(lexicon.quoted(question), rows)}
+
+
+def order(ranked: Sequence[Ranked], boosts: Mapping[str, float]) -> list[Ranked]:
+    """`ranked` by score, weighed down for stubs and by the longest of `boosts`' path prefixes that fits.
+
+    Only the order changes: no row comes in or goes, and no score is another.
+    """
+    weights = [_weight(one, boosts) for one in ranked]
+    order = sorted(range(len(ranked)), key=lambda place: (-ranked[place].score * weights[place], place))
+    return [ranked[place] for place in order]
+
+
+def is_stub(text: str) -> bool:
+    """Whether `text` is a heading alone or little but links."""
+    bare = _MARKS.sub(" ", _LINK.sub(" ", _HEADING.sub(" ", text[: 20 * STUB_CHARS])))
+    return len(bare.strip()) < STUB_CHARS
+
+
+def _weight(one: Ranked, boosts: Mapping[str, float]) -> float:
+    fitting = [prefix for prefix in boosts if (one.row.path or "").startswith(prefix)]
+    boost = boosts[max(fitting, key=len)] if fitting else 1.0
+    return boost * (STUB_FACTOR if is_stub(one.row.text) else 1.0)
+
+
+def _pattern(needle: str) -> re.Pattern[str]:
+    words = r"\s+".join(re.escape(word) for word in needle.split())
+    return re.compile(rf"(?<![\w-]){words}(?![\w-])" if needle.isascii() else words, re.IGNORECASE)
+
+
+def _holds(one: Ranked, pattern: re.Pattern[str]) -> bool:
+    row = one.row
+    return any(part and pattern.search(part) for part in (row.text, row.title, row.heading))

@@ -1,0 +1,225 @@
+"""Which document an author means who names another: by path, file, number, title or address, in whatever form.
+
+Of several documents that a name fits, the nearest is taken.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any, Final, Literal
+from urllib.parse import unquote
+
+if TYPE_CHECKING:
+    from retrieval.catalog import Document
+
+Kind = Literal["path", "name", "url", "title", "number"]
+
+MAX_NAME_CHARS: Final = 1_000
+_MAX_FORMS: Final = 32
+
+_NUMBERED: Final = re.compile(r"(?:([a-z]+)[\s_.-]*)?(?:no\.?\s*)?#?\s*0*(\d{1,9})(?![a-z0-9])", re.ASCII)
+_MARKDOWN: Final = re.compile(r"\[([^\]\[]*)\]\(<?([^)>\s]+)>?[^)]*\)")
+_WIKI: Final = re.compile(r"\[\[([^\]|]+)(?:\|([^\]]*))?\]\]")
+_RST: Final = re.compile(r"(?::([\w-]+):)?`([^`<]*)(?:<([^>`]+)>)?`_{0,2}")
+_BRACKETED: Final = re.compile(r"<((?:https?://|[\w./-])[^<>\s]*)>")
+_SEPARATORS: Final = re.compile(r"[,;|]|\s+(?:and|or|und|oder|et|ou|y|o)\s+", re.IGNORECASE)
+_FOLDER_PAGES: Final = frozenset({"index", "readme", "_index"})
+_ROLES: Final = frozenset({"pep", "rfc"})
+
+
+class References:
+    """Finds the documents of one catalog by what others call them: their places in its columns.
+
+    Each kind of name has an index of its own, made when it is first asked for: most names are paths, and a large
+    catalog takes a tenth of a second for each kind.
+    """
+
+    def __init__(self, columns: Mapping[str, Sequence[Any]]) -> None:
+        self._columns = columns
+
+    def find(self, written: str, by: Document) -> list[int]:
+        """What the author of `by` means by `written`, which may list several: those that are there, in its order."""
+        found = (self._nearest(form, by) for form in _forms(written[:MAX_NAME_CHARS]))
+        return list(dict.fromkeys(place for place in found if place is not None))
+
+    def _nearest(self, name: str, by: Document) -> int | None:
+        for questions in _questions(name, by):
+            there = {
+                place
+                for kind, asked in questions
+                for place in self._index(kind).get(asked, ())
+                if not self._is(place, by)
+            }
+            if there:
+                return min(there, key=lambda place: (*self._distance(place, by), place))
+        return None
+
+    def _is(self, place: int, by: Document) -> bool:
+        return all(self._columns[name][place] == getattr(by, name) for name in ("path", "prefix", "first_id"))
+
+    def _distance(self, place: int, by: Document) -> tuple[bool, bool, int]:
+        """Its own collection and version first, then the folders nearest to it."""
+        columns = self._columns
+        return (
+            columns["collection"][place] != by.collection,
+            columns["prefix"][place] != by.prefix,
+            -_shared(columns["path"][place], by.path),
+        )
+
+    def _index(self, kind: Kind) -> Mapping[str, Sequence[int]]:
+        match kind:
+            case "path":
+                return self._paths
+            case "name":
+                return self._names
+            case "url":
+                return self._addresses
+            case "title":
+                return self._titles
+            case "number":
+                return self._numbers
+
+    @cached_property
+    def _paths(self) -> Mapping[str, Sequence[int]]:
+        return _indexed(map(_path_names, self._columns["path"]))
+
+    @cached_property
+    def _names(self) -> Mapping[str, Sequence[int]]:
+        return _indexed({name.rpartition("/")[2] for name in _path_names(path)} for path in self._columns["path"])
+
+    @cached_property
+    def _addresses(self) -> Mapping[str, Sequence[int]]:
+        return _indexed({_address(url)} if url else () for url in self._columns["url"])
+
+    @cached_property
+    def _titles(self) -> Mapping[str, Sequence[int]]:
+        return _indexed(map(_title_names, self._columns["title"], self._columns["path"]))
+
+    @cached_property
+    def _numbers(self) -> Mapping[str, Sequence[int]]:
+        return _indexed(map(_number_names, self._columns["title"], self._columns["path"]))
+
+
+def _indexed(names: Iterable[Iterable[str]]) -> dict[str, list[int]]:
+    index: dict[str, list[int]] = {}
+    for place, its in enumerate(names):
+        for name in its:
+            if name:
+                index.setdefault(name, []).append(place)
+    return index
+
+
+def _path_names(path: str) -> set[str]:
+    folded = path.casefold()
+    return {folded, _bare(folded)}
+
+
+def _stem(path: str) -> str:
+    return _bare(path.casefold()).rpartition("/")[2]
+
+
+def _title_names(title: str | None, path: str) -> set[str]:
+    """The title in words, also without a number in front, and what a file is called after its number."""
+    names = {_words(title)} if title else set[str]()
+    for text in (_stem(path), title.casefold() if title else ""):
+        match = _NUMBERED.match(text)
+        if match:
+            names.add(_words(text[match.end() :]))
+    return names
+
+
+def _number_names(title: str | None, path: str) -> set[str]:
+    """`adr 12` and ` 12`, which is what a bare number finds where no document is labelled as the asking one is."""
+    names: set[str] = set()
+    for text in (_stem(path), title.casefold() if title else ""):
+        match = _NUMBERED.match(text)
+        if match:
+            names |= {f"{match[1] or ''} {match[2]}", f"* {match[2]}"}
+    return names
+
+
+def _shared(path: str, other: str) -> int:
+    shared = 0
+    for one, two in zip(path.split("/")[:-1], other.split("/")[:-1], strict=False):
+        if one != two:
+            break
+        shared += 1
+    return shared
+
+
+def _bare(path: str) -> str:
+    """A path without its suffix, that of a folder's own page being the folder."""
+    folder, _, name = path.rpartition("/")
+    stem, dot, suffix = name.rpartition(".")
+    stem = stem if dot and stem and not suffix.isdigit() else name
+    return folder if folder and stem in _FOLDER_PAGES else f"{folder}/{stem}" if folder else stem
+
+
+def _questions(name: str, by: Document) -> Iterator[list[tuple[Kind, str]]]:
+    """Groups of names to ask for in turn, the surest first."""
+    folded = name.casefold().strip()
+    if "://" in folded:
+        yield [("url", _address(folded))]
+        folded = "/" + folded.partition("://")[2].partition("/")[2]
+    place = unquote(re.split(r"[?#]", folded, maxsplit=1)[0]).strip() or folded
+    if place and not any(mark in place for mark in "\n\r\0"):
+        here = str(PurePosixPath(by.path.casefold()).parent)
+        segments = place.strip("/").split("/")
+        yield [("path", _resolved(f"{here}/{place}")), ("path", _resolved(place))]
+        yield [("path", _bare(_resolved(f"{here}/{place}"))), ("path", _bare(_resolved(place)))]
+        # A link as the site has it, or the path from another folder: its last parts are enough.
+        for first in range(1, len(segments)):
+            yield [("path", "/".join(segments[first:])), ("path", _bare("/".join(segments[first:])))]
+        yield [("name", segments[-1]), ("name", _bare(segments[-1]))]
+    title = _words(folded)
+    if title:
+        yield [("title", title)]
+    match = _NUMBERED.match(folded.lstrip("#"))
+    if match and (match[1] or match.end() == len(folded.lstrip("#"))):
+        label, number = match[1], match[2]
+        if label:
+            yield [("number", f"{label} {number}")]
+            yield [("number", f" {number}")]
+        else:
+            own = _NUMBERED.match(_stem(by.path))
+            yield [("number", f"{(own[1] if own else None) or ''} {number}")]
+            yield [("number", f"* {number}")]
+
+
+def _resolved(place: str) -> str:
+    segments: list[str] = []
+    for segment in place.split("/"):
+        if segment == "..":
+            del segments[-1:]
+        elif segment not in {"", "."}:
+            segments.append(segment)
+    return "/".join(segments)
+
+
+def _forms(written: str) -> list[str]:
+    """The names in `written`, likeliest first: where links lead, all of it as one name, and then its parts."""
+    links: list[str] = []
+    for match in _MARKDOWN.finditer(written):
+        links += [match[2], match[1]]
+    for match in _WIKI.finditer(written):
+        links += [match[1], match[2] or ""]
+    for match in _RST.finditer(written):
+        role = match[1] if match[1] in _ROLES else ""
+        links += [match[3] or "", f"{role} {match[2]}".strip()]
+    links += [match[1] for match in _BRACKETED.finditer(written)]
+    names = links or [written, *_SEPARATORS.split(written)]
+    stripped = (name.strip(" \t\"'`*_.") if "/" not in name else name.strip(" \t\"'`*") for name in names)
+    return list(dict.fromkeys(name for name in stripped if name))[:_MAX_FORMS]
+
+
+def _words(text: str) -> str:
+    return " ".join(re.findall(r"\w+", text.casefold()))
+
+
+def _address(url: str) -> str:
+    """A URL for comparing: without scheme, query, fragment and trailing slash."""
+    place = re.split(r"[?#]", url.casefold().partition("://")[2] or url.casefold(), maxsplit=1)[0]
+    return re.sub(r"/(?:index\.html?)?$", "", place)

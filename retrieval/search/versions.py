@@ -1,0 +1,197 @@
+"""Versions of a collection side by side: which is the newest, and which rows a request is about.
+
+Rows are told apart by what their ids begin with: the column `version` may be a document's own word and hides nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from retrieval.catalog import Catalog
+from retrieval.search.filters import NOTHING, AllOf, AnyOf, Condition, Not, Where
+
+_UNRELEASED: Final = frozenset(
+    {"main", "master", "trunk", "head", "tip", "dev", "devel", "develop", "development"}
+    | {"next", "nightly", "edge", "canary", "unreleased", "snapshot", "unstable"}
+)
+_RELEASED: Final = ("latest", "current", "stable")
+"""Names of whatever was released last, the surer ones later: where there are both, `latest` is often the branch."""
+
+_TAGS: Final = {
+    **dict.fromkeys(("dev", "snapshot", "nightly", "canary"), -4),
+    **dict.fromkeys(("a", "alpha"), -3),
+    **dict.fromkeys(("b", "beta"), -2),
+    **dict.fromkeys(("c", "rc", "cr", "pre", "preview", "m", "milestone"), -1),
+    **dict.fromkeys(("post", "patch", "p", "sp", "hotfix", "rev"), 1),
+}
+_WORD: Final = re.compile(r"[a-z]+|[0-9]+|\*")
+_PLAIN: Final = re.compile(r"[vV]?[0-9]{1,18}(\.[0-9]{1,18})*")
+_WILDCARD: Final = 10**18
+_MAX_CHARS: Final = 200
+_MAX_DIGITS: Final = 18
+_LISTED: Final = 12
+
+Order = tuple[int, tuple[int, ...], int, tuple[int, ...], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The rows that a request is about, and what to tell of the choice.
+
+    `where` None leaves nothing out. `versions` has the version served of each collection that has versions, "" being
+    the documents without a collection; empty where no choice was made. `others` are those left out, newest first.
+    """
+
+    where: Where | None = None
+    versions: Mapping[str, str] = field(default_factory=dict[str, str])
+    others: tuple[str, ...] = ()
+    note: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Set:
+    """The documents of one run of the indexer."""
+
+    prefix: str
+    collection: str | None
+    version: str | None
+
+
+def order(version: str) -> Order:
+    """A key by which versions sort, oldest first; equal for equal texts only.
+
+    Numbers count as numbers (2.9 < 2.10, 2.1 = 2.1.0, a date is three of them), a pre-release comes before its release
+    and a patch after it, `2.x` after all of 2. What stands before the first digit (`v2`, `release-2.1`) and after a `+`
+    is passed over. Words for what is unreleased (`main`, `next`, `nightly`) come before all numbers, and `latest`,
+    `current` and `stable`, in this order, after them. Any other word comes first of all.
+    """
+    folded = version[:_MAX_CHARS].strip().casefold()
+    if folded in _RELEASED:
+        return (3, (_RELEASED.index(folded),), 0, (), version)
+    if folded in _UNRELEASED:
+        return (1, (), 0, (), version)
+    words = _WORD.findall(folded.partition("+")[0])
+    while words and not words[0][0].isdigit():
+        del words[0]
+    if not words:
+        return (0, (), 0, (), version)
+    release: list[int] = []
+    while words and (words[0][0].isdigit() or (words[0] in {"x", "*"} and release)):
+        word = words.pop(0)
+        release.append(int(word[:_MAX_DIGITS]) if word[0].isdigit() else _WILDCARD)
+    while release and release[-1] == 0:
+        del release[-1]
+    tag = next((_TAGS[word] for word in words if word in _TAGS), 0)
+    numbers = tuple(int(word[:_MAX_DIGITS]) for word in words if word[0].isdigit())
+    return (2, tuple(release), tag, numbers, version)
+
+
+def newest(catalog: Catalog) -> dict[str, str]:
+    """The newest version of each collection that was indexed by version; "" is that of documents without one."""
+    found: dict[str, str] = {}
+    for one in _sets(catalog):
+        if one.version is not None:
+            held = found.setdefault(one.collection or "", one.version)
+            found[one.collection or ""] = max(held, one.version, key=order)
+    return found
+
+
+def chosen(catalog: Catalog, collection: str | None, version: str | None) -> Choice:
+    """The rows of `collection`, or of all, in `version`, or the newest of each.
+
+    Without either, documents that were indexed without a version stay beside the newest of the others. Where `version`
+    or `collection` is asked for and not there, no row passes and the note lists those there are.
+    """
+    if collection is not None:
+        known = catalog.collections() if "collection" in catalog.textual else frozenset[str]()
+        if collection not in known:
+            return Choice(NOTHING, note=_unknown("collection", collection, sorted(known)))
+    sets = [one for one in _sets(catalog) if collection is None or one.collection == collection]
+    within = Condition("collection", "eq", collection) if collection is not None else None
+    if version is not None:
+        return _asked(catalog, sets, within, collection, version)
+    latest = newest(catalog)
+    left_out = [one for one in sets if one.version is not None and one.version != latest[one.collection or ""]]
+    if not left_out:
+        return Choice(within)
+    older = Not(_any(Condition("id", "prefix", one.prefix) for one in left_out))
+    served = {one.collection or "": latest[one.collection or ""] for one in sets if one.version is not None}
+    others = tuple(_newest_first(one.version for one in left_out if one.version is not None))
+    return Choice(
+        where=older if within is None else AllOf((within, older)),
+        versions=dict(sorted(served.items())),
+        others=others,
+        note=_served(served, left_out, others),
+    )
+
+
+def _asked(catalog: Catalog, sets: list[_Set], within: Where | None, collection: str | None, version: str) -> Choice:
+    by_run = {one.version for one in sets if one.version is not None}
+    # Where nothing was indexed by version, the documents' own words are what there is to go by.
+    said = catalog.versions(collection) if "version" in catalog.textual else frozenset[str]()
+    known = by_run or said
+    meant = {version} & known or {there for there in known if same(there, version)}
+    others = tuple(_newest_first(known - meant))
+    if not meant:
+        return Choice(NOTHING, others=others, note=_unknown("version", version, _newest_first(known)))
+    if not by_run:
+        its = Condition("version", "in", tuple(sorted(meant)))
+        return Choice(its if within is None else AllOf((within, its)), others=others)
+    serving = [one for one in sets if one.version in meant]
+    return Choice(
+        where=_any(Condition("id", "prefix", one.prefix) for one in serving),
+        versions=dict(sorted((one.collection or "", one.version) for one in serving if one.version is not None)),
+        others=others,
+    )
+
+
+def same(one: str, other: str) -> bool:
+    """Whether two spellings are of one version: `v2.1`, `2.1` and `2.1.0`."""
+    if one.strip().casefold() == other.strip().casefold():
+        return True
+    plain = _PLAIN.fullmatch(one.strip()) and _PLAIN.fullmatch(other.strip())
+    return bool(plain) and order(one)[:-1] == order(other)[:-1]
+
+
+def _sets(catalog: Catalog) -> list[_Set]:
+    """The sets of documents that runs of the indexer wrote with a collection or a version."""
+    sets: list[_Set] = []
+    for prefix in sorted(catalog.prefixes):
+        if prefix:
+            collection, at, version = prefix.removesuffix(":").partition("@")
+            sets.append(_Set(prefix, collection or None, version if at else None))
+    return sets
+
+
+def _any(parts: Iterable[Where]) -> Where:
+    given = tuple(parts)
+    return given[0] if len(given) == 1 else AnyOf(given)
+
+
+def _newest_first(versions: Iterable[str]) -> list[str]:
+    return sorted(set(versions), key=order, reverse=True)
+
+
+def _unknown(what: str, asked: str, known: list[str]) -> str:
+    if not known:
+        return f"The documents have no {what}: leave {what} out."
+    return f"There is no {what} {asked[:100]!r}; there are {_listed(known)}."
+
+
+def _served(served: Mapping[str, str], left_out: Iterable[_Set], others: tuple[str, ...]) -> str:
+    several = {one.collection or "" for one in left_out}
+    named = ", ".join(
+        f"{version} of {collection}" if collection else version
+        for collection, version in sorted(served.items())[: _LISTED + 1]
+        if collection in several
+    )
+    return f"Searched in the newest version, {named}; pass version for another: {_listed(others)}."
+
+
+def _listed(names: Iterable[str]) -> str:
+    given = [name[:100] for name in names]
+    more = f" and {len(given) - _LISTED} more" if len(given) > _LISTED else ""
+    return f"{', '.join(given[:_LISTED])}{more}"

@@ -1,0 +1,413 @@
+"""Filters: what a caller may write, what it means for a row, and that LanceDB means the same by its SQL."""
+
+# lancedb and pyarrow ship partial types.
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownParameterType=false
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import lancedb
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from lancedb.expr import lit
+
+from retrieval.errors import BedivereError, ErrorCode
+from retrieval.layout import Column, Layout, lay_out
+from retrieval.search.filters import (
+    MAX_CONDITIONS,
+    MAX_VALUES,
+    NOTHING,
+    AllOf,
+    AnyOf,
+    Condition,
+    Not,
+    Where,
+    all_of,
+    excluding,
+    parse,
+    to_sql,
+    under,
+)
+from retrieval.search.values import MAX_VALUE_CHARS
+
+SCHEMA = pa.schema(
+    [
+        pa.field("row", pa.int64()),
+        pa.field("order", pa.string()),
+        pa.field("Upper Case", pa.string()),
+        pa.field('a"b\\c', pa.string()),
+        pa.field("select", pa.int8()),
+        pa.field("f", pa.float64()),
+        pa.field("b", pa.bool_()),
+        pa.field("t", pa.timestamp("us")),
+    ]
+)
+TEXTS = ("order", "Upper Case", 'a"b\\c')
+INJECTIONS = (
+    "x' OR 1=1",
+    "' OR ''='",
+    "x'; DROP TABLE t; --",
+    '" OR "" = "',
+    "\\' OR 1=1 --",
+    "`order` = `order`",
+    "%",
+    "_",
+    "*",
+    "/* */",
+    "x\0' OR 1=1",
+    "'||'x",
+    "''",
+    "\\'",
+    "a''b\\\\'c",
+    "'",
+    "\\",
+    "NULL",
+    "true",
+)
+
+
+def quoted(where: Where) -> str:
+    return to_sql(where, lambda column: f"`{column}`", lambda value: lit(value).to_sql())
+
+
+class Rows:
+    """Rows in a LanceDB table of `SCHEMA`."""
+
+    def __init__(self, place: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+        columns = {name: [row.get(name) for row in rows] for name in SCHEMA.names}
+        columns["row"] = list(range(len(rows)))
+        table = pa.table(columns, schema=SCHEMA)
+        self.columns = [Column(name, str(SCHEMA.field(name).type), KINDS[name]) for name in SCHEMA.names]
+        self.table = lancedb.connect(place).create_table("t", table, mode="overwrite")
+
+    def passing(self, where: Where | None) -> list[int]:
+        query = self.table.search()
+        query = query if where is None else query.where(quoted(where))
+        return sorted(query.select(["row"]).limit(1000).to_arrow().column("row").to_pylist())
+
+    def asked(self, filters: Mapping[str, object]) -> list[int]:
+        return self.passing(parse(filters, self.columns, lay_out(self.columns, [], "order")))
+
+
+KINDS: dict[str, Any] = {
+    **dict.fromkeys(TEXTS, "text"),
+    "row": "integer",
+    "select": "integer",
+    "f": "number",
+    "b": "boolean",
+    "t": "time",
+}
+
+
+def holds(where: Where, row: Mapping[str, Any]) -> bool:
+    """What `where` means, in Python."""
+    match where:
+        case AllOf(parts):
+            return all(holds(part, row) for part in parts)
+        case AnyOf(parts):
+            return any(holds(part, row) for part in parts)
+        case Not(part):
+            return not holds(part, row)
+        case Condition(column, op, value):
+            return _compares(row[column], op, value)
+
+
+def _compares(cell: Any, op: str, value: Any) -> bool:
+    if op == "exists":
+        return (cell is not None) is value
+    if op == "neq":
+        return cell is None or cell != value
+    if cell is None:
+        return False
+    outcomes = {
+        "eq": lambda: cell == value,
+        "in": lambda: cell in value,
+        "gte": lambda: cell >= value,
+        "lte": lambda: cell <= value,
+        "prefix": lambda: cell.startswith(value),
+        "contains": lambda: value in cell,
+    }
+    return outcomes[op]()
+
+
+some_text = st.one_of(
+    st.sampled_from(("", "a", "ab", "A", "é", "\U0010ffff", "a\U0010ffff", "\ud7ff", "\ue000", *INJECTIONS)),
+    st.text(st.characters(exclude_categories=["Cs"]), max_size=4),
+)
+whole = st.integers(-128, 127)
+fraction = st.floats(allow_nan=False, allow_infinity=False).map(lambda number: number + 0.0)
+moment = st.datetimes(datetime(1700, 1, 1), datetime(2200, 1, 1))  # noqa: DTZ001 - as the column holds them
+a_row = st.fixed_dictionaries(
+    {
+        **{name: st.none() | some_text for name in TEXTS},
+        "select": st.none() | whole,
+        "f": st.none() | fraction,
+        "b": st.none() | st.booleans(),
+        "t": st.none() | moment,
+    }
+)
+
+
+def _compared(column: st.SearchStrategy[str], value: st.SearchStrategy[Any]) -> st.SearchStrategy[Where]:
+    return st.one_of(
+        st.builds(Condition, column, st.sampled_from(("eq", "neq", "gte", "lte")), value),
+        st.builds(Condition, column, st.just("in"), st.lists(value, max_size=3).map(tuple)),
+        st.builds(Condition, column, st.just("exists"), st.booleans()),
+    )
+
+
+one_condition: st.SearchStrategy[Where] = st.one_of(
+    _compared(st.sampled_from(TEXTS), some_text),
+    st.builds(Condition, st.sampled_from(TEXTS), st.sampled_from(("prefix", "contains")), some_text),
+    _compared(st.just("select"), whole),
+    _compared(st.just("f"), fraction),
+    _compared(st.just("t"), moment),
+    st.builds(Condition, st.just("b"), st.sampled_from(("eq", "neq")), st.booleans()),
+)
+any_where = st.recursive(
+    one_condition,
+    lambda parts: st.one_of(
+        st.builds(AllOf, st.lists(parts, max_size=3).map(tuple)),
+        st.builds(AnyOf, st.lists(parts, max_size=3).map(tuple)),
+        st.builds(Not, parts),
+    ),
+    max_leaves=8,
+)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(rows=st.lists(a_row, min_size=1, max_size=8), conditions=st.lists(any_where, min_size=1, max_size=8))
+def test_lancedb_finds_the_rows_for_which_a_condition_holds(
+    tmp_path: Path, rows: list[dict[str, Any]], conditions: list[Where]
+) -> None:
+    table = Rows(tmp_path, rows)
+    for where in conditions:
+        assert table.passing(where) == [place for place, row in enumerate(rows) if holds(where, row)]
+
+
+@pytest.fixture
+def people(tmp_path: Path) -> Rows:
+    return Rows(
+        tmp_path,
+        [
+            {"order": "final", "Upper Case": "2024-05-31", "select": 3, "f": 1.5, "b": True},
+            {"order": "draft", "Upper Case": "2024-05-31T10:00", "select": -3, "f": float("nan"), "b": False},
+            {"order": "", "Upper Case": "2024-06-01", "t": datetime(2024, 5, 31, 23, 59, 59)},  # noqa: DTZ001
+            {"order": None, "f": -float("nan"), "t": datetime(2024, 6, 1)},  # noqa: DTZ001
+            {"order": "2.1", "select": 127, "f": 2.0},
+        ],
+    )
+
+
+@pytest.mark.parametrize("text", INJECTIONS)
+def test_a_text_that_would_be_code_finds_itself_and_nothing_else(tmp_path: Path, text: str) -> None:
+    table = Rows(tmp_path, [{"order": "innocent"}, {"order": text}, {"order": None}])
+    assert table.asked({"order": text}) == [1]
+    assert table.asked({"order": {"prefix": text}}) == [1]
+    assert table.asked({"order": {"neq": text}}) == [0, 2]
+    assert table.asked({"order": [text]}) == [1]
+    assert table.passing(Condition("order", "contains", text)) == [1]
+
+
+@pytest.mark.parametrize(
+    ("filters", "found"),
+    [
+        ({"order": "final"}, [0]),
+        ({"order": ["final", "draft"]}, [0, 1]),
+        ({"order": {"in": ["final"]}}, [0]),
+        ({"order": {"neq": "final"}}, [1, 2, 3, 4]),
+        ({"order": 2.1}, [4]),
+        ({"order": {"exists": True}}, [0, 1, 4]),
+        ({"order": {"exists": False}}, [2, 3]),
+        ({"order": {"gte": "d", "lte": "e"}}, [1]),
+        ({"Upper Case": {"lte": "2024-05-31"}}, [0, 1]),
+        ({"Upper Case": {"lte": "2024-05"}}, [0, 1]),
+        ({"Upper Case": {"gte": "2024-06"}}, [2]),
+        ({"upperCase": {"prefix": "2024-05"}}, [0, 1]),
+        ({"select": 3}, [0]),
+        ({"select": "3"}, [0]),
+        ({"select": 3.0}, [0]),
+        ({"select": 3.5}, []),
+        ({"select": 1000}, []),
+        ({"select": {"neq": 1000}}, [0, 1, 2, 3, 4]),
+        ({"select": {"gte": 2.5}}, [0, 4]),
+        ({"select": {"lte": 3.5}}, [0, 1]),
+        ({"select": {"gte": -(10**30)}}, [0, 1, 4]),
+        ({"select": {"lte": 10**30}}, [0, 1, 4]),
+        ({"select": {"gte": 10**30}}, []),
+        ({"select": {"exists": "false"}}, [2, 3]),
+        ({"f": 2}, [4]),
+        ({"f": {"gte": 1}}, [0, 4]),
+        ({"f": {"lte": 1.5}}, [0]),
+        ({"f": {"in": ["1.5", 2]}}, [0, 4]),
+        ({"b": True}, [0]),
+        ({"b": "false"}, [1]),
+        ({"b": {"neq": True}}, [1, 2, 3, 4]),
+        ({"t": "2024-05-31"}, [2]),
+        ({"t": {"lte": "2024-05-31"}}, [2]),
+        ({"t": {"gte": "2024-06-01T02:00+02:00"}}, [3]),
+        ({"t": {"neq": "2024-05-31"}}, [0, 1, 3, 4]),
+        ({"order": "final", "select": {"gte": 1}}, [0]),
+        ({}, [0, 1, 2, 3, 4]),
+    ],
+)
+def test_a_filter_finds_the_rows_that_its_words_say(
+    people: Rows, filters: Mapping[str, object], found: list[int]
+) -> None:
+    assert people.asked(filters) == found
+
+
+OURS = [
+    Column("id", "string", "text"),
+    Column("path", "string", "text"),
+    Column("text", "string", "text"),
+    Column("search_text", "string", "text"),
+    Column("idents", "string", "text"),
+    Column("content_hash", "string", "text"),
+    Column("superseded_by", "string", "text"),
+    Column("status", "string", "text"),
+    Column("priority", "int64", "integer"),
+    Column("price", "decimal128(10, 2)", "number"),
+    Column("at", "timestamp[us, tz=Asia/Tokyo]", "time"),
+    Column("clock", "time64[us]", "time"),
+    Column("flag", "bool", "boolean"),
+    Column("vector", "fixed_size_list<item: float>[3]", "other"),
+    Column("back`tick", "string", "text"),
+]
+
+
+def ours() -> Layout:
+    return lay_out(OURS, [], "text")
+
+
+@pytest.mark.parametrize("name", ["superseded_by", "supersededBy", "Superseded-By", "metadata.superseded_by"])
+def test_a_field_may_be_named_as_a_reply_or_the_table_names_it(name: str) -> None:
+    assert parse({name: "x"}, OURS, ours()) == Condition("superseded_by", "eq", "x")
+
+
+def test_the_path_of_another_tools_table_goes_by_the_name_that_replies_give_it() -> None:
+    columns = [Column("text", "string", "text"), Column("chunkSource", "string", "text")]
+    assert parse({"path": "x"}, columns, lay_out(columns, [], "text")) == Condition("chunkSource", "eq", "x")
+
+
+def test_a_value_is_compared_as_it_stands_and_in_composed_form() -> None:
+    assert parse({"status": "e\u0301"}, OURS, ours()) == Condition("status", "in", ("e\u0301", "\u00e9"))
+
+
+def refusal(filters: Mapping[str, object]) -> str:
+    with pytest.raises(BedivereError) as raised:
+        parse(filters, OURS, ours())
+    assert raised.value.code is ErrorCode.INVALID_FILTER
+    return raised.value.sentence
+
+
+def test_an_unknown_field_lists_the_known_ones_nearest_first() -> None:
+    assert refusal({"statsu": "x"}).startswith("There is no field 'statsu'; the fields are, nearest first, status, ")
+
+
+@pytest.mark.parametrize("name", ["search_text", "idents", "content_hash", "vector", "back`tick", "_score", "_rowid"])
+def test_what_serves_search_itself_is_no_field(name: str) -> None:
+    assert refusal({name: "x"}).startswith("There is no field")
+
+
+@pytest.mark.parametrize(
+    ("filters", "told"),
+    [
+        (
+            {"priority": "high"},
+            "'priority' holds whole numbers and can be compared with numbers; it was given other text",
+        ),
+        (
+            {"priority": True},
+            "'priority' holds whole numbers and can be compared with numbers; it was given true or false",
+        ),
+        ({"priority": None}, '{"exists": false}'),
+        ({"priority": float("nan")}, "no number that can be compared"),
+        ({"priority": 10**400}, "no number that can be compared"),
+        ({"priority": {"prefix": "1"}}, "only text has a prefix, and it holds whole numbers"),
+        ({"flag": 1}, "'flag' holds true or false"),
+        ({"flag": {"gte": True}}, "have no order"),
+        ({"status": {"eq": {"a": 1}}}, "it was given an object"),
+        ({"status": {"exists": 3}}, "exists is true or false"),
+        ({"status": {"like": "x"}}, "no operator 'like'; there are eq, neq, in, exists, gte, lte, prefix."),
+        ({"status": {"contains": "x"}}, "no operator 'contains'"),
+        ({"status": {}}, "compares with nothing"),
+        ({"status": []}, f"a list has 1 to {MAX_VALUES} values"),
+        ({"status": ["x"] * (MAX_VALUES + 1)}, f"a list has 1 to {MAX_VALUES} values"),
+        ({"status": "x" * (MAX_VALUE_CHARS + 1)}, "at most 1,000 are taken"),
+        ({"status": "\ud800"}, "no valid text"),
+        ({"price": 3}, "only exists can be asked"),
+        ({"at": "2024-01-01"}, "only exists can be asked"),
+        ({"clock": "10:00"}, "only exists can be asked"),
+        ({"vector": 1}, "There is no field 'vector'"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused_with_what_can(filters: Mapping[str, object], told: str) -> None:
+    assert told in refusal(filters)
+
+
+def test_a_type_without_literals_can_still_be_asked_for_existence() -> None:
+    assert parse({"price": {"exists": True}}, OURS, ours()) == Condition("price", "exists", True)
+
+
+def test_more_conditions_than_the_limit_are_refused_however_they_are_spread() -> None:
+    pairs: dict[str, object] = {"eq": "x", "neq": "y", "gte": "a", "lte": "z", "prefix": "x"}
+    names = ("status", "superseded_by", "path", "id", "text")
+    asked: dict[str, object] = dict.fromkeys(names, pairs)
+    assert len(names) * len(pairs) > MAX_CONDITIONS
+    assert f"more than {MAX_CONDITIONS} conditions" in refusal(asked)
+
+
+def test_a_refusal_repeats_no_more_than_a_hundred_characters_of_a_name() -> None:
+    assert len(refusal({"x" * 10_000: 1})) < 600
+
+
+def test_a_path_prefix_is_a_prefix_of_the_path() -> None:
+    assert under("docs/", ours()) == Condition("path", "prefix", "docs/")
+
+
+def test_what_is_excluded_are_paths_that_hold_a_fragment(tmp_path: Path) -> None:
+    columns = [Column("text", "string", "text"), Column("path", "string", "text")]
+    where = excluding(["old", "", "100%"], lay_out(columns, [], "text"))
+    database = lancedb.connect(tmp_path)
+    paths = ["docs/old/a.md", "docs/Old.md", "100%.md", "1000.md", None]
+    table = database.create_table("t", pa.table({"text": ["x"] * 5, "path": paths}))
+    assert where is not None
+    assert table.search().where(quoted(where)).to_arrow().column("path").to_pylist() == ["docs/Old.md", "1000.md", None]
+
+
+def test_to_exclude_nothing_is_no_condition() -> None:
+    assert excluding(["", ""], ours()) is None
+
+
+def _under_a(layout: Layout) -> Where | None:
+    return under("a", layout)
+
+
+def _without_a(layout: Layout) -> Where | None:
+    return excluding(["a"], layout)
+
+
+@pytest.mark.parametrize("ask", [_under_a, _without_a])
+def test_a_table_without_paths_cannot_be_narrowed_by_them(ask: Callable[[Layout], Where | None]) -> None:
+    columns = [Column("text", "string", "text")]
+    with pytest.raises(BedivereError) as raised:
+        ask(lay_out(columns, [], "text"))
+    assert raised.value.code is ErrorCode.COLUMN_NOT_FOUND
+
+
+def test_conditions_are_joined_without_those_that_say_nothing() -> None:
+    one = Condition("a", "eq", 1)
+    assert (all_of([None, one]), all_of([None]), all_of([one, NOTHING])) == (one, None, AllOf((one, NOTHING)))
+
+
+def test_many_nested_negations_are_written_without_one_not_in_front_of_a_parenthesis() -> None:
+    where: Where = AnyOf((Condition("a", "eq", 1), Condition("b", "eq", 2)))
+    for _ in range(60):
+        where = Not(AllOf((where, Condition("c", "exists", True))))
+    assert "NOT (" not in quoted(where)

@@ -1,0 +1,101 @@
+"""Whom an author means who names another document."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from retrieval.catalog import Catalog, Document
+from retrieval.search.references import MAX_NAME_CHARS
+
+
+def document(
+    path: str, title: str | None = None, *, url: str | None = None, prefix: str = "", collection: str | None = None
+) -> Document:
+    return Document(path, prefix, title, url, collection, None, None, None, None, 1, f"{prefix}{path}#0")
+
+
+DOCUMENTS = (
+    document("adr/0005-use-postgres.md", "5. Use Postgres"),
+    document("adr/0012-use-sqlite.md", "ADR-012: Use SQLite"),
+    document("adr/index.md", "Decisions"),
+    document("guide/install.md", "Installing, and what to check", url="https://docs.example/guide/install/"),
+    document("guide/new/setup.md", "Set-up"),
+    document("peps/pep-0345.rst", "Metadata 1.2"),
+    document("peps/pep-0426.rst", "Metadata 2.0"),
+    document("runbooks/12-restart.md", "Restart"),
+)
+CATALOG = Catalog.of_documents(DOCUMENTS)
+BY = {one.path: one for one in DOCUMENTS}
+
+
+@pytest.mark.parametrize(
+    ("by", "written", "meant"),
+    [
+        ("adr/0005-use-postgres.md", "adr/0012-use-sqlite.md", ["adr/0012-use-sqlite.md"]),
+        ("adr/0005-use-postgres.md", "/adr/0012-use-sqlite.md", ["adr/0012-use-sqlite.md"]),
+        ("adr/0005-use-postgres.md", "0012-use-sqlite.md#why", ["adr/0012-use-sqlite.md"]),
+        ("adr/0005-use-postgres.md", "./0012-use-sqlite", ["adr/0012-use-sqlite.md"]),
+        ("guide/install.md", "../adr/0012-use-sqlite.md", ["adr/0012-use-sqlite.md"]),
+        ("guide/install.md", "decisions/adr/0012-use-sqlite", ["adr/0012-use-sqlite.md"]),
+        ("guide/install.md", "0012-USE-SQLite.md", ["adr/0012-use-sqlite.md"]),
+        ("guide/install.md", "new%2Fsetup.md", ["guide/new/setup.md"]),
+        ("guide/install.md", "setup", ["guide/new/setup.md"]),
+        ("guide/install.md", "adr/", ["adr/index.md"]),
+        ("guide/new/setup.md", "https://docs.example/guide/install", ["guide/install.md"]),
+        ("guide/new/setup.md", "http://docs.example/guide/install/?a=b#c", ["guide/install.md"]),
+        ("guide/install.md", "https://elsewhere.example/docs/guide/new/setup.html", ["guide/new/setup.md"]),
+        ("adr/0005-use-postgres.md", "ADR-012", ["adr/0012-use-sqlite.md"]),
+        ("adr/0005-use-postgres.md", "ADR 12: whatever it is called", ["adr/0012-use-sqlite.md"]),
+        ("adr/0005-use-postgres.md", "12", ["adr/0012-use-sqlite.md"]),
+        ("adr/0005-use-postgres.md", "#12", ["adr/0012-use-sqlite.md"]),
+        ("guide/install.md", "adr-5", ["adr/0005-use-postgres.md"]),
+        ("peps/pep-0345.rst", "426", ["peps/pep-0426.rst"]),
+        ("guide/install.md", "PEP 426", ["peps/pep-0426.rst"]),
+        ("guide/install.md", ":pep:`426`", ["peps/pep-0426.rst"]),
+        ("guide/install.md", "use sqlite", ["adr/0012-use-sqlite.md"]),
+        ("guide/new/setup.md", "Installing, and what to check", ["guide/install.md"]),
+        ("guide/install.md", "[the other](../adr/0012-use-sqlite.md 'Title')", ["adr/0012-use-sqlite.md"]),
+        ("guide/install.md", "[ADR-012](https://elsewhere.example/)", ["adr/0012-use-sqlite.md"]),
+        ("guide/install.md", "[[setup|the set-up]]", ["guide/new/setup.md"]),
+        ("guide/install.md", "`the set-up <new/setup.md>`_", ["guide/new/setup.md"]),
+        ("guide/install.md", "<new/setup.md>", ["guide/new/setup.md"]),
+        ("guide/install.md", "missing.md, PEP 426; ADR-005", ["peps/pep-0426.rst", "adr/0005-use-postgres.md"]),
+        ("guide/install.md", "PEP 345 and PEP 426", ["peps/pep-0345.rst", "peps/pep-0426.rst"]),
+        ("guide/install.md", "PEP 999", []),
+        ("guide/install.md", "nothing of the kind", []),
+        ("guide/install.md", "", []),
+    ],
+)
+def test_a_document_is_found_by_what_its_colleagues_call_it(by: str, written: str, meant: list[str]) -> None:
+    assert [one.path for one in CATALOG.named(written, BY[by])] == meant
+
+
+def test_a_document_never_means_itself() -> None:
+    assert CATALOG.named("ADR-012", BY["adr/0012-use-sqlite.md"]) == [BY["runbooks/12-restart.md"]]
+
+
+def test_a_number_is_one_of_the_same_folder_before_another() -> None:
+    other = document("runbooks/14-stop.md", "Stop")
+    assert Catalog.of_documents((*DOCUMENTS, other)).named("12", other)[0].path == "runbooks/12-restart.md"
+
+
+def test_a_document_of_the_same_collection_and_version_is_meant_before_another() -> None:
+    ours, older, theirs = (
+        document("a.md", prefix="x@2:", collection="x"),
+        document("a.md", prefix="x@1:", collection="x"),
+        document("a.md", prefix="b:", collection="b"),
+    )
+    by = document("b.md", prefix="x@2:", collection="x")
+    assert Catalog.of_documents([theirs, older, ours, by]).named("a.md", by) == [ours]
+    assert Catalog.of_documents([theirs, older, by]).named("a.md", by) == [older]
+    assert Catalog.of_documents([theirs, by]).named("a.md", by) == [theirs]
+
+
+@given(st.text(max_size=2 * MAX_NAME_CHARS))
+def test_whatever_is_written_finds_documents_or_none(written: str) -> None:
+    by = DOCUMENTS[0]
+    found = CATALOG.named(written, by)
+    assert by not in found
+    assert len(set(found)) == len(found)
