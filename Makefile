@@ -10,9 +10,11 @@ HOST ?= 127.0.0.1
 PORT ?= 3000
 PYTEST_ARGS ?=
 WORKERS ?= auto
-# The environment of samconfig.toml, the database that is published to it (none: DATABASE=), and more options for sam deploy.
+# The environment of samconfig.toml, the database that is published to it (none: DATABASE=), how many releases then stay
+# (all: KEEP=), and more options for sam deploy.
 ENV ?= default
 DATABASE ?= build/database
+KEEP ?= 10
 SAM_ARGS ?=
 ARCH ?=
 BASE_IMAGE ?= public.ecr.aws/lambda/python:3.13
@@ -38,7 +40,6 @@ LOCK_TOOL := $(UV) pip compile $(LOCKING)
 # `make run`, which indexes the checkout, passes it over.
 TOOLS := base checkov ministack sam
 SAM := build/.tools/sam/bin/sam
-OUTPUT := $(BIN)/python -c 'import json, sys; print({o["OutputKey"]: o["OutputValue"] for o in json.load(open(sys.argv[2]))}[sys.argv[1]])'
 export SAM_CLI_TELEMETRY := 0
 # Lambda takes no image with an attestation beside it: "image manifest, config or layer media type is not supported".
 export BUILDX_NO_DEFAULT_ATTESTATIONS := 1
@@ -124,18 +125,11 @@ build/.tools/%/.ready: requirements/tools/%.lock | $(UV)
 image: ## Build the Lambda image (ARCH=arm64|x86_64 for another processor than this one's) and print its size
 	@docker build $(if $(findstring buildx,$(shell docker buildx version 2>/dev/null)),--provenance=false) --tag bedivere:latest \
 		$(if $(ARCH),--platform linux/$(ARCH:x86_64=amd64)) --build-arg BASE_IMAGE=$(BASE_IMAGE) --file infra/Dockerfile .
-	@docker history --human=false --format '{{.Size}}' bedivere:latest | awk 'NR <= 3 { bytes += $$1 } END { \
+	@docker history --human=false --format '{{.Size}}' bedivere:latest | awk 'NR <= 5 { bytes += $$1 } END { \
 		printf "bedivere:latest adds %.0f MB to its base, unpacked\n", bytes / 1e6 }'
 
 deploy: setup build/.tools/sam/.ready ## Deploy to ENV of samconfig.toml: validate, build, deploy, publish DATABASE, smoke
-	@[ -z "$(DATABASE)" ] || [ -d "$(DATABASE)" ] || { echo "$(DATABASE) is no database: make one with bedivere index, name another with DATABASE=, or say DATABASE= to publish none" >&2; exit 1; }
-	$(SAM) validate --lint --config-env $(ENV)
-	$(SAM) build --config-env $(ENV)
-	$(SAM) deploy --config-env $(ENV) $(SAM_ARGS)
-	$(SAM) list stack-outputs --config-env $(ENV) --output json > build/outputs.json
-	@$(if $(DATABASE),$(BIN)/bedivere publish $(DATABASE) $$($(OUTPUT) DatasetUri build/outputs.json),echo "Nothing is published: DATABASE is empty")
-	$(BIN)/bedivere smoke $$($(OUTPUT) McpUrl build/outputs.json)
-	@echo "$$($(OUTPUT) ClaudeCommand build/outputs.json)"
+	@$(BIN)/python infra/deploy.py --environment "$(ENV)" --database "$(DATABASE)" --keep "$(KEEP)" -- $(SAM_ARGS)
 
 destroy: setup build/.tools/sam/.ready ## Delete the stack of ENV after asking; the bucket of the dataset stays
 	$(SAM) delete --config-env $(ENV)
@@ -144,4 +138,4 @@ e2e-image: setup $(TOOLS:%=build/.tools/%/.ready) ## Build the image, run it, de
 	$(BIN)/python -m tests.image $(if $(ARCH),--architecture $(ARCH))
 
 clean: ## Remove .venv and everything built
-	rm -rf .venv build dist htmlcov .coverage .coverage.* .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf .venv build dist .aws-sam htmlcov .coverage .coverage.* .pytest_cache .ruff_cache .import_linter_cache .hypothesis

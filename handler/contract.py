@@ -48,6 +48,10 @@ class Service:
     settings: Settings
     retriever: Retriever
 
+    def for_call(self, wait_seconds: float | None) -> Service:
+        """The same for one call: answered from one release, which is waited for as `Dataset.for_call` says."""
+        return Service(self.settings, self.retriever.for_call(wait_seconds))
+
 
 @dataclass(frozen=True, slots=True)
 class Tool(Generic[A]):

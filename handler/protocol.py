@@ -57,6 +57,9 @@ _WIDEST_CHARACTER: Final = 14
 # Kept of the time that a function has left, to encode a result and to hand it over.
 _SAFETY_SECONDS: Final = 1.0
 
+# Kept of a call's time for its question, so that a call which waits for the dataset can say that it is loading.
+_QUESTION_SECONDS: Final = 1.0
+
 _LOGGED_CHARS: Final = 2000
 
 
@@ -96,7 +99,9 @@ def build_server(settings: Settings, retriever: Retriever, recorder: Recorder | 
         if params.name not in TOOLS:
             known = ", ".join(TOOLS)
             raise MCPError(INVALID_PARAMS, f"Unknown tool {params.name[:60]!r}; this server has {known}.")
-        return await _call(service, reporting, params.name, params.arguments or {}, _seconds_left(context))
+        seconds = _seconds_left(context)
+        own = service.for_call(None if seconds is None else seconds - _QUESTION_SECONDS)
+        return await _call(own, reporting, params.name, params.arguments or {}, seconds)
 
     def input_schema(name: str) -> dict[str, Any] | None:
         return listed[name].input_schema if name in listed else None
@@ -164,7 +169,10 @@ async def _call(
 
 
 async def _within(seconds: float | None, tool: Contract[Any], service: Service, asked: Arguments) -> Reply:
-    """The reply of `tool`. Raises `BedivereError` DEADLINE_EXCEEDED where it is not there after `seconds`."""
+    """The reply of `tool`.
+
+    Raises `BedivereError` DEADLINE_EXCEEDED where it is not there after `seconds`, or why there is no dataset yet.
+    """
     limit = asyncio.timeout(seconds)
     try:
         async with limit:
@@ -172,6 +180,8 @@ async def _within(seconds: float | None, tool: Contract[Any], service: Service, 
     except TimeoutError:
         if not limit.expired():
             raise
+        # A busy loop may be late to end the wait for the dataset: that it is loading says more.
+        service.retriever.dataset.served()
         raise BedivereError(
             ErrorCode.DEADLINE_EXCEEDED,
             f"No result within the {max(0.0, seconds or 0):.1f} seconds that the function had left: call again, with "

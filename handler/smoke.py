@@ -57,12 +57,18 @@ class Check:
 
 
 async def smoke(
-    url: str, query: str | None = None, *, transport: httpx2.AsyncBaseTransport | None = None, pause: float = 2.0
+    url: str,
+    query: str | None = None,
+    *,
+    dataset: bool = True,
+    transport: httpx2.AsyncBaseTransport | None = None,
+    pause: float = 2.0,
 ) -> list[Check]:
     """Tries the endpoint at `url` as a client in both eras, and then with what it must refuse.
 
+    Where there is no `dataset` yet, nothing is searched and read.
     Without a `query`, a title from the corpus' own overview is searched. A dataset that is still loading is asked again
-    every `pause` seconds, for a minute and a half. Raises `Unreachable` where nothing answers.
+    every `pause` seconds, for a minute and a half in all. Raises `Unreachable` where nothing answers.
     """
     async with httpx2.AsyncClient(
         transport=transport,
@@ -72,8 +78,9 @@ async def smoke(
     ) as http:
         await _reach(http, url)
         checks: list[Check] = []
+        patience = _Patience(pause, time.monotonic() + _LOADING_SECONDS)
         for era, mode in ERAS.items():
-            checks += await _Visit(http, url, query, pause).checks(era, mode)
+            checks += await _Visit(http, url, query, patience).checks(era, mode, dataset=dataset)
         return checks + [await _checked(name, refusal(http, url)) for name, refusal in REFUSALS.items()]
 
 
@@ -111,16 +118,31 @@ def _innermost(error: BaseException) -> BaseException:
     return error
 
 
+@dataclass(slots=True)
+class _Patience:
+    """With a dataset that is being fetched for the first time."""
+
+    pause: float
+    give_up: float
+    answered: bool = False
+    """A call had its answer: the first sync is over, and one that is cut short from now on is slow."""
+
+    def lasts(self, code: object) -> bool:
+        """Whether a call that failed with `code` is worth another."""
+        excused = code == ErrorCode.DATASET_LOADING or (code == ErrorCode.DEADLINE_EXCEEDED and not self.answered)
+        return excused and time.monotonic() <= self.give_up
+
+
 class _Visit:
     """One client of one era: it connects, looks around, searches and reads."""
 
-    def __init__(self, http: httpx2.AsyncClient, url: str, query: str | None, pause: float) -> None:
+    def __init__(self, http: httpx2.AsyncClient, url: str, query: str | None, patience: _Patience) -> None:
         self._http = http
         self._url = url
         self._query = query
-        self._pause = pause
+        self._patience = patience
 
-    async def checks(self, era: str, mode: Mode) -> list[Check]:
+    async def checks(self, era: str, mode: Mode, *, dataset: bool) -> list[Check]:
         """The checks of this visit, as far as it came: who cannot connect is not asked to search."""
         async with AsyncExitStack() as stack:
             client: Client | None = None
@@ -136,8 +158,9 @@ class _Visit:
             found = [await _checked(f"{era}: connect", connect())]
             if client is not None:
                 found.append(await _checked(f"{era}: list tools", self._list(client)))
-                found.append(await _checked(f"{era}: search", self._search(client)))
-                found.append(await _checked(f"{era}: context", self._context(client)))
+                if dataset:
+                    found.append(await _checked(f"{era}: search", self._search(client)))
+                    found.append(await _checked(f"{era}: context", self._context(client)))
             return found
 
     async def _list(self, client: Client) -> str:
@@ -173,15 +196,14 @@ class _Visit:
 
     async def _call(self, client: Client, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
         """The structured result of a call, waiting while the dataset is loading."""
-        give_up = time.monotonic() + _LOADING_SECONDS
         while True:
             result = await client.call_tool(tool, arguments)
             if not result.is_error and result.structured_content is not None:
+                self._patience.answered = True
                 return result.structured_content
-            loading = (result.meta or {}).get("code") == ErrorCode.DATASET_LOADING
-            if not loading or time.monotonic() > give_up:
+            if not self._patience.lasts((result.meta or {}).get("code")):
                 raise Miss(_text(result) or f"{tool} has no structured result")
-            await asyncio.sleep(self._pause)
+            await asyncio.sleep(self._patience.pause)
 
 
 @asynccontextmanager

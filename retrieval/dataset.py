@@ -99,6 +99,13 @@ class Dataset(Protocol):
         """What serves, for status and telemetry."""
         ...
 
+    def for_call(self, wait_seconds: float | None) -> Dataset:
+        """This dataset as one call sees it: what it finds first stays, its state included, whatever takes over.
+
+        Its waiting ends `wait_seconds` from now at the latest; with None the settings alone bound it.
+        """
+        ...
+
     def listen(self, listener: Callable[[SyncOutcome], None]) -> None:
         """Tells `listener` of every sync from now on, in the sync's thread, and of those that nobody heard of yet."""
         ...
@@ -138,6 +145,11 @@ class LocalDataset:
         """That a folder serves."""
         return DatasetState(from_releases=False)
 
+    def for_call(self, wait_seconds: float | None) -> Dataset:
+        """The folder itself: nothing is waited for, and it has no release."""
+        del wait_seconds
+        return self
+
     def listen(self, listener: Callable[[SyncOutcome], None]) -> None:
         """Nothing is ever synced."""
         del listener
@@ -161,6 +173,58 @@ class _Attempt:
             return 3
         spent = time.monotonic() - self.started
         return min(30, max(1, math.ceil(spent * (self.expected - self.received) / self.received)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """A released dataset at one moment."""
+
+    serving: Serving | None
+    attempt: _Attempt | None
+    failure: BedivereError | None
+    due: float
+    """When the next attempt may begin, on the monotonic clock."""
+    syncs: int
+    failures: int
+
+    def database(self) -> Database:
+        """The database of the release that serves. Raises DATASET_LOADING or DATASET_UNAVAILABLE where none does."""
+        if self.serving is not None:
+            return self.serving.database
+        pause = max(1, math.ceil(self.due - time.monotonic()))
+        if self.failure is not None and self.attempt is None and self.failure.code is not ErrorCode.DATASET_LOADING:
+            raise BedivereError(
+                ErrorCode.DATASET_UNAVAILABLE,
+                f"The dataset could not be fetched: {self.failure} The next try is in {pause} seconds.",
+            )
+        if self.attempt is not None:
+            pause = self.attempt.seconds_left()
+        raise BedivereError(
+            ErrorCode.DATASET_LOADING, f"The dataset is still being fetched: call again in {pause} seconds."
+        )
+
+    def state(self) -> DatasetState:
+        """What served, and how the last sync went."""
+        state = DatasetState(
+            from_releases=True,
+            syncing=self.attempt is not None,
+            failure=self.failure,
+            syncs=self.syncs,
+            failures=self.failures,
+        )
+        if self.serving is None:
+            return state
+        manifest, figures = self.serving.manifest, self.serving.figures
+        published = _seconds(manifest.created_at)
+        return replace(
+            state,
+            release=manifest.release,
+            created_at=manifest.created_at,
+            age_seconds=None if published is None else max(0, round(time.time() - published)),
+            synced_at=f"{self.serving.synced_at:%Y-%m-%dT%H:%M:%SZ}",
+            sync_milliseconds=round(figures.seconds * 1000),
+            sync_bytes=figures.bytes,
+        )
 
 
 class ReleasedDataset:
@@ -202,44 +266,39 @@ class ReleasedDataset:
 
     async def current(self, *, wait_seconds: float | None = None) -> Database:
         """The database of the release that serves; see `Dataset`."""
-        attempt = self._begin()
-        if attempt is not None:
-            if self._serving is None:
-                await _wait(attempt, self._settings.dataset_wait_seconds if wait_seconds is None else wait_seconds)
-            elif self._on_lambda and attempt.received > attempt.received_before:
-                # A call whose time bought nothing is the last to be held up.
-                attempt.received_before = attempt.received
-                await _wait(attempt, _LEND_SECONDS)
-        return self._now()
+        return (await self.look_patiently(wait_seconds)).database()
 
     def served(self) -> Database:
         """The database of the release that serves; see `Dataset`."""
         self._begin()
-        return self._now()
+        return self.look().database()
 
     def state(self) -> DatasetState:
         """What serves, and how the last sync went."""
+        return self.look().state()
+
+    def for_call(self, wait_seconds: float | None) -> Dataset:
+        """See `Dataset`."""
+        return _DatasetOfCall(self, wait_seconds)
+
+    def look(self) -> _Look:
+        """All that is known now, of one moment."""
         with self._lock:
-            serving = self._serving
-            state = DatasetState(
-                from_releases=True,
-                syncing=self._attempt is not None,
-                failure=self._failure,
-                syncs=self._syncs,
-                failures=self._failures,
-            )
-        if serving is None:
-            return state
-        published = _seconds(serving.manifest.created_at)
-        return replace(
-            state,
-            release=serving.manifest.release,
-            created_at=serving.manifest.created_at,
-            age_seconds=None if published is None else max(0, round(time.time() - published)),
-            synced_at=f"{serving.synced_at:%Y-%m-%dT%H:%M:%SZ}",
-            sync_milliseconds=round(serving.figures.seconds * 1000),
-            sync_bytes=serving.figures.bytes,
-        )
+            return _Look(self._serving, self._attempt, self._failure, self._due, self._syncs, self._failures)
+
+    async def look_patiently(self, wait_seconds: float | None, until: float = math.inf) -> _Look:
+        """What is known once the first sync is over or `wait_seconds` have passed, by `until` at the latest."""
+        attempt = self._begin()
+        if attempt is not None:
+            seconds = 0.0
+            if self._serving is None:
+                seconds = self._settings.dataset_wait_seconds if wait_seconds is None else wait_seconds
+            elif self._on_lambda and attempt.received > attempt.received_before:
+                # A call whose time bought nothing is the last to be held up.
+                attempt.received_before = attempt.received
+                seconds = _LEND_SECONDS
+            await _wait(attempt, min(seconds, until - time.monotonic()))
+        return self.look()
 
     def listen(self, listener: Callable[[SyncOutcome], None]) -> None:
         """See `Dataset`."""
@@ -322,23 +381,6 @@ class ReleasedDataset:
             patience=self.patience or Patience(),
         )
 
-    def _now(self) -> Database:
-        with self._lock:
-            if self._serving is not None:
-                return self._serving.database
-            attempt, failure = self._attempt, self._failure
-            pause = max(1, math.ceil(self._due - time.monotonic()))
-        if failure is not None and attempt is None and failure.code is not ErrorCode.DATASET_LOADING:
-            raise BedivereError(
-                ErrorCode.DATASET_UNAVAILABLE,
-                f"The dataset could not be fetched: {failure} The next try is in {pause} seconds.",
-            )
-        if attempt is not None:
-            pause = attempt.seconds_left()
-        raise BedivereError(
-            ErrorCode.DATASET_LOADING, f"The dataset is still being fetched: call again in {pause} seconds."
-        )
-
     def _tell(self, failure: BedivereError | None, attempt: _Attempt) -> None:
         with self._lock:
             serving, listener = self._serving, self._listener
@@ -356,6 +398,38 @@ class ReleasedDataset:
                 listener(outcome)
             except Exception:
                 logger.exception("What listens to syncs failed")
+
+
+class _DatasetOfCall:
+    """A released dataset as one call sees it; see `Dataset.for_call`."""
+
+    def __init__(self, dataset: ReleasedDataset, wait_seconds: float | None) -> None:
+        self._dataset = dataset
+        self._until = math.inf if wait_seconds is None else time.monotonic() + wait_seconds
+        self._found: _Look | None = None
+
+    def start(self) -> None:
+        self._dataset.start()
+
+    async def current(self, *, wait_seconds: float | None = None) -> Database:
+        if self._found is None:
+            self._found = await self._dataset.look_patiently(wait_seconds, self._until)
+        return self._found.database()
+
+    def served(self) -> Database:
+        if self._found is None:
+            self._dataset.start()
+            self._found = self._dataset.look()
+        return self._found.database()
+
+    def state(self) -> DatasetState:
+        return (self._found or self._dataset.look()).state()
+
+    def for_call(self, wait_seconds: float | None) -> Dataset:
+        return self._dataset.for_call(wait_seconds)
+
+    def listen(self, listener: Callable[[SyncOutcome], None]) -> None:
+        self._dataset.listen(listener)
 
 
 def sync_folder(settings: Settings) -> Path:
@@ -376,6 +450,9 @@ def _open_store(uri: str) -> Store:
 
 async def _wait(attempt: _Attempt, seconds: float) -> None:
     """Until the attempt is over or `seconds` have passed, without holding up the loop."""
+    if seconds <= 0:
+        # A call whose time is up would be cancelled at its next wait, before it says why.
+        return
     waiter = asyncio.wrap_future(attempt.done)
     try:
         await asyncio.wait({waiter}, timeout=None if math.isinf(seconds) else seconds)

@@ -102,6 +102,7 @@ class Ranker:
     def __init__(self, settings: Settings, embedder: QueryEmbedder) -> None:
         self._settings = settings
         self._embedder = embedder
+        self._prepared = False
 
     async def rank(self, table: Table, layout: Layout, question: Question) -> Found:
         """The candidates for `question`. Raises `BedivereError` INVALID_QUERY, INVALID_FILTER and what reading does."""
@@ -219,6 +220,12 @@ class Ranker:
 
         async def by_meaning(name: str) -> None:
             since = time.perf_counter()
+            if not self._prepared:
+                # What only the first question waits for is not the provider's time.
+                self._prepared = True
+                await self._embedder.prepare()
+                laps.took("prepare", since)
+                since = time.perf_counter()
             try:
                 vector: QueryVector = await self._embedder.embed(read, dimensions=table.vectors[name])
             except EmbeddingUnavailable as error:

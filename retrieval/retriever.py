@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from copy import copy
 from dataclasses import replace
 from typing import Final
 
@@ -56,6 +57,12 @@ class Retriever:
     def start(self) -> None:
         """Begins to fetch a released dataset, in a thread. Cheap, may be called often, never raises."""
         self.dataset.start()
+
+    def for_call(self, wait_seconds: float | None) -> Retriever:
+        """This retriever as one call sees it: answered from one release, waited for as `Dataset.for_call` says."""
+        own = copy(self)
+        own.dataset = self.dataset.for_call(wait_seconds)
+        return own
 
     def count_tokens(self, counter: Callable[[int], None]) -> None:
         """Tells `counter` of the tokens that questions cost the embeddings provider."""

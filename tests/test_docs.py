@@ -144,7 +144,9 @@ def names(rows: Sequence[Mapping[str, str]], column: str) -> list[str]:
 
 def code(value: object) -> str:
     if isinstance(value, tuple):
-        value = ", ".join(map(str, value))  # as it is written in the environment
+        value = ", ".join(
+            str(part) for part in cast("tuple[object, ...]", value)
+        )  # as it is written in the environment
     return f"`{str(value).lower() if isinstance(value, bool) else value}`"
 
 

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import signal
 import sys
+
+# Nothing can answer Ctrl-C before everything is imported, and libraries take a KeyboardInterrupt for what they please.
+_answering = signal.getsignal(signal.SIGINT)
+if _answering is signal.default_int_handler:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 try:
     import typer
@@ -21,6 +27,9 @@ from handler.cli.serve import serve
 from handler.cli.smoke import smoke
 from handler.cli.status import status
 from handler.cli.terminal import ExitCode
+
+if _answering is signal.default_int_handler:
+    signal.signal(signal.SIGINT, _answering)
 
 app = typer.Typer(
     name="bedivere",

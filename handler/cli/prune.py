@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from dataclasses import asdict
 from datetime import timedelta
@@ -12,8 +13,8 @@ import typer
 
 from handler.cli.progress import counted, size_text
 from handler.cli.publish import STORE_HELP
-from handler.cli.terminal import fail
-from retrieval.errors import BedivereError
+from handler.cli.terminal import ExitCode, fail
+from retrieval.errors import BedivereError, ErrorCode
 from retrieval.release.store import open_store
 
 
@@ -30,13 +31,19 @@ def prune(
     """Remove old releases, and what interrupted runs of publish left.
 
     Never the current release, nor one that servers may still be reading, nor a part that another release refers to.
+    Where it is not known which release is current, nothing is removed.
     """
     from retrieval.release.history import prune as prune_store
 
     try:
+        if math.isnan(grace_hours):
+            raise BedivereError(ErrorCode.INVALID_ARGUMENT, "The grace is a number of hours.")  # noqa: TRY301
         pruned = prune_store(open_store(store), keep, grace=timedelta(hours=grace_hours), dry_run=dry_run)
     except BedivereError as error:
         fail(error, as_json=as_json)
+    except KeyboardInterrupt:
+        typer.echo("Interrupted: the current release is untouched; run it again to remove the rest.", err=True)
+        raise typer.Exit(ExitCode.INTERRUPTED) from None
     if as_json:
         sys.stdout.write(json.dumps({**asdict(pruned), "dry_run": dry_run}) + "\n")
         return
@@ -45,3 +52,5 @@ def prune(
     verb = "would be removed" if dry_run else "removed"
     releases, objects = counted(len(pruned.releases), "release"), counted(pruned.objects, "object")
     typer.echo(f"{releases} {verb}: {objects}, {size_text(pruned.bytes)}")
+    for note in pruned.notes:
+        typer.echo(f"note: {note}", err=True)

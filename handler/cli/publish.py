@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import sys
+import threading
 import time
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
-from types import FrameType
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final, NoReturn, cast
 
 import typer
 from rich.console import Console
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
 STORE_HELP: Final = "The store of releases: s3://BUCKET/PREFIX or file:///FOLDER."
 
 _LINE_EVERY_SECONDS: Final = 5.0
+_POLL_SECONDS: Final = 0.1
+_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
 def publish(
@@ -56,32 +60,119 @@ def publish(
 
     Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted.
     """
-    # Imported here, because LanceDB takes seconds and `--help` should not.
-    from retrieval.release.publish import publish as publish_database
-    from retrieval.release.store import open_store
+
+    def work(watch: Watcher) -> Published:
+        # Imported here, because LanceDB takes seconds and `--help` should not.
+        from retrieval.release.publish import publish as publish_database
+        from retrieval.release.store import open_store
+
+        return publish_database(database, open_store(store), dry_run=dry_run, keep=keep, watch=watch)
 
     errors = Console(stderr=True, highlight=False, soft_wrap=True)
-    before = signal.signal(signal.SIGTERM, _terminated)
-    try:
-        opened = open_store(store)
-        with _watcher(errors, quiet=as_json) as watch:
-            published = publish_database(database, opened, dry_run=dry_run, keep=keep, watch=watch)
-    except BedivereError as error:
-        fail(error, as_json=as_json)
-    except KeyboardInterrupt:
-        errors.print("Interrupted: the current release, if any, is untouched.", markup=False)
-        raise typer.Exit(ExitCode.INTERRUPTED) from None
-    finally:
-        signal.signal(signal.SIGTERM, before)
+    with _watcher(errors, quiet=as_json) as watch:
+        run = _Run(work, watch)
+        run.attend()
+    if run.signals:
+        run.interrupted(errors, as_json=as_json)
+    published = run.result(as_json=as_json)
     if as_json:
         sys.stdout.write(json.dumps({**asdict(published), "dry_run": dry_run}) + "\n")
     else:
         _show(Console(highlight=False, soft_wrap=True), published, dry_run=dry_run)
 
 
-def _terminated(_signal: int, _frame: FrameType | None) -> None:
-    # As an exception, so that what was uploaded is removed on the way out.
-    sys.exit(ExitCode.TERMINATED)
+class _Run:
+    """A publication in a thread of its own, so that Ctrl-C and SIGTERM raise nothing in the midst of a library.
+
+    As long as nothing is uploaded, the first of them ends the process at once. Later it ends the run at its next
+    step, which removes what it uploaded, and only a second one ends the process at once. It is the run's watcher.
+    """
+
+    def __init__(self, work: Callable[[Watcher], Published], watch: Watcher | None) -> None:
+        self.signals: list[int] = []
+        self._publish = work
+        self._watch = watch
+        self._done = threading.Event()
+        self._lock = threading.Lock()
+        self._outcome: Published | BaseException | None = None
+        self._uploading = False
+        self._making_current = False
+        self._stopping = False
+
+    def attend(self) -> None:
+        """Returns when the run has ended, or is not to be waited for."""
+        # A shell has what it starts in the background ignore Ctrl-C.
+        heeded = [each for each in _SIGNALS if signal.getsignal(each) is not signal.SIG_IGN]
+        before = {each: signal.signal(each, lambda number, _: self.signals.append(number)) for each in heeded}
+        try:
+            threading.Thread(target=self._work, name="bedivere-publish", daemon=True).start()
+            while not self._done.wait(_POLL_SECONDS):
+                if self.signals:
+                    with self._lock:
+                        self._stopping = True
+                    if len(self.signals) > 1 or not self._uploading:
+                        break
+        finally:
+            for each, handler in before.items():
+                signal.signal(each, handler)
+
+    def _work(self) -> None:
+        try:
+            self._outcome = self._publish(self)
+        except BaseException as error:  # noqa: BLE001, RUF100 - raised where the result is asked for
+            self._outcome = error
+        self._done.set()
+
+    def result(self, *, as_json: bool) -> Published:
+        """What was published; a failure ends the command."""
+        if isinstance(self._outcome, BedivereError):
+            fail(self._outcome, as_json=as_json)
+        if isinstance(self._outcome, BaseException):
+            raise self._outcome
+        return cast("Published", self._outcome)
+
+    def interrupted(self, errors: Console, *, as_json: bool) -> NoReturn:
+        """Says in one line which release is current, and ends the command, or the process where the run goes on."""
+        over = self._done.is_set()
+        if over and self._making_current and isinstance(self._outcome, BedivereError):
+            fail(self._outcome, as_json=as_json)
+        if not self._making_current:
+            state = "the current release, if any, is untouched"
+        elif over:
+            state = "the new release is current"
+        else:
+            state = "bedivere releases says whether the new release is current"
+        errors.print(f"Interrupted: {state}.", markup=False)
+        code = ExitCode.INTERRUPTED if self.signals[0] == signal.SIGINT else ExitCode.TERMINATED
+        if not over:
+            # Its thread would hold up an orderly end.
+            os._exit(code)
+        raise typer.Exit(code)
+
+    def stage(self, name: str) -> None:
+        from retrieval.release.publish import MAKING_CURRENT
+
+        # Whoever has told the run to stop knows from then on whether it comes to this.
+        with self._lock:
+            self._stop_if_asked()
+            self._making_current = self._making_current or name == MAKING_CURRENT
+        if self._watch:
+            self._watch.stage(name)
+
+    def planned(self, count: int) -> None:
+        self._stop_if_asked()
+        self._uploading = True
+        if self._watch:
+            self._watch.planned(count)
+
+    def sent(self, count: int) -> None:
+        self._stop_if_asked()
+        if self._watch:
+            self._watch.sent(count)
+
+    def _stop_if_asked(self) -> None:
+        if self._stopping:
+            raise KeyboardInterrupt
 
 
 def _watcher(errors: Console, *, quiet: bool) -> AbstractContextManager[Watcher | None]:

@@ -27,18 +27,21 @@ def releases(
 ) -> None:
     """List the releases of a store, the newest first.
 
-    Nothing published yet is an answer: it prints so and exits with 0.
+    Nothing published yet is an answer: it prints so and exits with 0. Where it is not known which release is current,
+    a note on standard error says why, and how to choose one.
     """
     from retrieval.release.history import survey
 
     try:
-        found = survey(open_store(store)).releases
+        seen = survey(open_store(store))
     except BedivereError as error:
         fail(error, as_json=as_json)
     if as_json:
-        sys.stdout.write(json.dumps([_record(release) for release in found]) + "\n")
+        sys.stdout.write(json.dumps([_record(release) for release in seen.releases]) + "\n")
     else:
-        _show(Console(highlight=False, soft_wrap=True), found)
+        _show(Console(highlight=False, soft_wrap=True), seen.releases)
+    if seen.problem:
+        typer.echo(f"note: {seen.problem}", err=True)
 
 
 def _record(release: Release) -> dict[str, Any]:
@@ -81,4 +84,5 @@ def _show(console: Console, found: tuple[Release, ...]) -> None:
         size = size_text(manifest.packed_bytes)
         table.add_row(mark, release.id, manifest.created_at, f"{manifest.rows:,}", size, model)
     console.print(table)
-    console.print("* is current")
+    if any(release.current for release in found):
+        console.print("* is current")

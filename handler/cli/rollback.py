@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from handler.cli.publish import STORE_HELP
-from handler.cli.terminal import fail
+from handler.cli.terminal import ExitCode, fail
 from retrieval.errors import BedivereError
 from retrieval.release.store import open_store
 
@@ -24,7 +24,8 @@ def rollback(
 ) -> None:
     """Make an earlier release the current one, in one step.
 
-    Nothing is copied or removed; a later release can be gone to in the same way.
+    Nothing is copied or removed; a later release can be gone to in the same way. Where current.json is damaged or
+    missing, name the release: it is written anew.
     Servers follow within their refresh interval.
     """
     from retrieval.release.history import rollback as roll_back
@@ -33,6 +34,9 @@ def rollback(
         before, after = roll_back(open_store(store), release)
     except BedivereError as error:
         fail(error, as_json=as_json)
+    except KeyboardInterrupt:
+        typer.echo("Interrupted: bedivere releases says which release is current.", err=True)
+        raise typer.Exit(ExitCode.INTERRUPTED) from None
     if as_json:
         sys.stdout.write(json.dumps({"before": before, "current": after}) + "\n")
     elif before == after:

@@ -25,6 +25,10 @@ def smoke(
         str | None,
         typer.Option(help="What to search for. Default: a title from the documents' overview.", show_default=False),
     ] = None,
+    without_dataset: Annotated[
+        bool,
+        typer.Option("--without-dataset", help="Search nothing: for an endpoint that nothing is published to yet."),
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the checks as one JSON object.")] = False,
 ) -> None:
     """Check a running endpoint: both protocol eras, a search, a context block, and what it must refuse.
@@ -38,7 +42,7 @@ def smoke(
     from handler.smoke import smoke as checks_of
 
     try:
-        checks = asyncio.run(checks_of(url, query))
+        checks = asyncio.run(checks_of(url, query, dataset=not without_dataset))
     except Unreachable as reason:
         if as_json:
             typer.echo(json.dumps({"url": url, "passed": False, "checks": [], "problem": str(reason)}))

@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 from typing import BinaryIO, Final
 
 from retrieval.errors import BedivereError, ErrorCode
-from retrieval.release.store import Conflict, Fetched, OnSent, Stored, too_large
+from retrieval.release.store import Conflict, Denied, Fetched, OnSent, Stored, TooLarge
 
 _UNFINISHED: Final = ".unfinished"
 _LOCK: Final = ".lock"
@@ -32,8 +32,9 @@ class FolderStore:
     def get(self, key: str, *, unless_tag: str | None = None, max_bytes: int) -> Fetched | None:
         with self._known(key), self._file(key).open("rb") as stream:
             data = stream.read(max_bytes + 1)
-        if len(data) > max_bytes:
-            raise too_large(key)
+            if len(data) > max_bytes:
+                stream.seek(0)
+                raise TooLarge(key, hashlib.file_digest(stream, "sha256").hexdigest())
         tag = hashlib.sha256(data).hexdigest()
         return None if tag == unless_tag else Fetched(data, tag)
 
@@ -55,8 +56,7 @@ class FolderStore:
         with self._known(), self._locked():
             if if_tag or if_absent:
                 file = self._file(key)
-                tag = hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else None
-                if tag != if_tag:
+                if (_tag(file) if file.is_file() else None) != if_tag:
                     raise Conflict(key)
             with self._written(key) as target:
                 target.write(data)
@@ -183,9 +183,7 @@ class FolderStore:
         try:
             yield
         except PermissionError:
-            raise BedivereError(
-                ErrorCode.STORE_DENIED, "The folder of releases may not be read or written: check its permissions."
-            ) from None
+            raise Denied("The folder of releases may not be read or written: check its permissions.") from None
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
             self._check()
             if key is not None:
@@ -199,6 +197,11 @@ class FolderStore:
             ErrorCode.STORE_UNREACHABLE,
             f"The folder of releases cannot be read or written ({error.strerror or type(error).__name__}).",
         )
+
+
+def _tag(file: Path) -> str:
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def _flush(folder: Path) -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Final, TypeVar
 
 from retrieval.errors import BedivereError, ErrorCode
+from retrieval.release.claim import age_order, claim, moment_of, unclaim
 from retrieval.release.manifest import (
     MAX_POINTER_BYTES,
     POINTER_KEY,
@@ -22,7 +24,7 @@ from retrieval.release.manifest import (
     manifest_key,
     pending_key,
 )
-from retrieval.release.store import Conflict, Store, Stored
+from retrieval.release.store import Conflict, Denied, Store, Stored, TooLarge
 
 GRACE: Final = timedelta(hours=24)
 """For so long after a release was published or replaced, instances may still be reading it."""
@@ -40,10 +42,11 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class Current:
-    """What `current.json` holds, and the tag to replace it by; `pointer` is None where it is damaged."""
+    """What `current.json` holds, and the tag to replace it by; without a `pointer` the `problem` says why."""
 
     pointer: Pointer | None
     tag: str
+    problem: BedivereError | None = None
 
     @property
     def release(self) -> str | None:
@@ -75,6 +78,18 @@ class Survey:
     """What publishers that have not ended, or were killed, will refer to or would have referred to."""
     folders: dict[str, list[Stored]]
 
+    @property
+    def problem(self) -> BedivereError | None:
+        """Why it is not known which release is current, and the way out; None where it is, or there is none."""
+        if self.current:
+            return self.current.problem
+        # A publisher that died may have left a release whole, and it may have been the current one.
+        return _unnamed("is missing") if self.releases or self.pending else None
+
+    def ids(self) -> set[str]:
+        """Every id that is taken."""
+        return {*self.folders, *(release.id for release in self.releases)}
+
     def referred(self) -> set[str]:
         """The keys of the parts that some release needs."""
         manifests = [*(release.manifest for release in self.releases), *self.pending]
@@ -92,30 +107,35 @@ class Pruned:
     releases: tuple[str, ...]
     objects: int
     bytes: int
+    notes: tuple[str, ...] = ()
+    """What could not be removed, and the right that it takes."""
 
 
 def current(store: Store) -> Current | None:
-    """None where nothing was published. Raises RELEASE_TOO_NEW for what a newer Bedivere published."""
+    """None where there is no `current.json`. One that cannot be used is no error yet: see `Current.problem`."""
     try:
         fetched = store.get(POINTER_KEY, max_bytes=MAX_POINTER_BYTES)
     except KeyError:
         return None
-    except BedivereError as error:
-        if error.code is not ErrorCode.RELEASE_DAMAGED:
-            raise
-        raise damaged(f"{POINTER_KEY} is too large: delete it") from None
+    except TooLarge as error:
+        return Current(None, error.tag, _unnamed("is larger than it can be"))
     if fetched is None:  # pragma: no cover - only a reader that names a tag is told so
         return None
     try:
         return Current(Pointer.from_json(fetched.data), fetched.tag)
     except BedivereError as error:
-        if error.code is ErrorCode.RELEASE_TOO_NEW:
-            raise
-        return Current(None, fetched.tag)
+        newer = error.code is ErrorCode.RELEASE_TOO_NEW
+        return Current(None, fetched.tag, error if newer else _unnamed("is damaged"))
+
+
+def refuse_newer(seen: Current | None) -> None:
+    """Raises RELEASE_TOO_NEW where a newer Bedivere published the current release: it must not be replaced."""
+    if seen and seen.problem and seen.problem.code is ErrorCode.RELEASE_TOO_NEW:
+        raise seen.problem
 
 
 def survey(store: Store) -> Survey:
-    """Looks at every object; reads the small ones."""
+    """Looks at every object; reads the small ones. A `current.json` that cannot be used is no error, see `problem`."""
     now = current(store)
     folders: dict[str, list[Stored]] = defaultdict(list)
     for stored in store.list(f"{RELEASES}/"):
@@ -148,22 +168,55 @@ def _own_manifest(store: Store, release: str) -> tuple[Manifest | None, Bedivere
 def rollback(store: Store, release: str | None = None) -> tuple[str | None, str]:
     """Makes `release` current, or the one before the current; the ids before and after.
 
-    Raises `BedivereError`: RELEASE_NOT_FOUND, RELEASE_DAMAGED where one of its parts is gone, RELEASE_TOO_NEW,
-    PUBLISH_CONFLICT where another changed the current release meanwhile, and what the store raises.
+    A damaged or missing `current.json` is replaced where the release is named. Raises `BedivereError`:
+    RELEASE_NOT_FOUND, also for a release that is removed meanwhile, RELEASE_DAMAGED where one of its parts is gone or
+    it is not known which release comes before, RELEASE_TOO_NEW, PUBLISH_CONFLICT where another changed the current
+    release meanwhile, and what the store raises.
     """
     seen = survey(store)
-    if seen.current is None:
-        raise BedivereError(ErrorCode.RELEASE_NOT_FOUND, "Nothing has been published there: there is no current.json.")
-    before = seen.current.release
+    refuse_newer(seen.current)
+    if release is None and seen.problem:
+        raise seen.problem
+    if release is None and seen.current is None:
+        raise BedivereError(
+            ErrorCode.RELEASE_NOT_FOUND, f"Nothing has been published there: there is no {POINTER_KEY}."
+        )
+    before = seen.current.release if seen.current else None
     target = _target(seen, release)
     if target.manifest is None:
         raise target.problem or damaged("its manifest cannot be read")
     if target.id != before:
-        if missing := [part.key for part in target.manifest.parts if part not in held(store, target.manifest.parts)]:
-            raise damaged(f"{missing[0]} is gone or is not what was published")
-        heal(store, seen.current)
-        flip(store, target.manifest, seen.current)
+        _go_to(store, seen, target.manifest)
     return before, target.id
+
+
+def _go_to(store: Store, seen: Survey, manifest: Manifest) -> None:
+    """Makes an earlier release current, under a claim that keeps its parts; see `remove` for the order of the steps."""
+    own = claim(store, seen.ids(), manifest.corpus, manifest.to_json())
+    try:
+        _check_whole(store, manifest)
+        heal(store, seen.current)
+        flip(store, manifest, seen)
+        # It is done: whoever comes next writes what is missing here.
+        with suppress(BedivereError):
+            heal(store, current(store))
+    except BedivereError as error:
+        # The store may have made it current and its answer have been lost: then the claim stays, until it is old.
+        if error.code is not ErrorCode.STORE_UNREACHABLE:
+            unclaim(store, own)
+        raise
+    unclaim(store, own)
+
+
+def _check_whole(store: Store, manifest: Manifest) -> None:
+    if store.size(manifest_key(manifest.release)) is None:
+        raise BedivereError(
+            ErrorCode.RELEASE_NOT_FOUND,
+            f"Release {manifest.release} is being removed by somebody else: take one that bedivere releases lists.",
+        )
+    there = held(store, manifest.parts)
+    if missing := [part.key for part in manifest.parts if part not in there]:
+        raise damaged(f"{missing[0]} is gone or is not what was published")
 
 
 def prune(store: Store, keep: int, *, grace: timedelta = GRACE, dry_run: bool = False) -> Pruned:
@@ -171,11 +224,14 @@ def prune(store: Store, keep: int, *, grace: timedelta = GRACE, dry_run: bool = 
 
     Spared are the current release, each that was published or replaced within `grace`, those whose manifest cannot
     be understood, and the parts that a release which stays refers to.
-    Raises `BedivereError`: INVALID_ARGUMENT, and what the store raises.
+    Raises `BedivereError`: INVALID_ARGUMENT, RELEASE_DAMAGED or RELEASE_TOO_NEW where it is not known which release is
+    current, and what the store raises.
     """
     if keep < 1 or grace < timedelta(0):
         raise BedivereError(ErrorCode.INVALID_ARGUMENT, "At least one release is kept, and the grace is not negative.")
     seen = survey(store)
+    if seen.problem:
+        raise seen.problem
     now = datetime.now(UTC)
     pointer = seen.current.pointer if seen.current else None
     replaced = pointer.replaced if pointer else {}
@@ -187,15 +243,41 @@ def prune(store: Store, keep: int, *, grace: timedelta = GRACE, dry_run: bool = 
         and release.published <= now - grace
         and _moment(replaced.get(release.id)) <= now - grace
     ]
-    dead = leftovers(seen, now - max(grace, LEFTOVERS_AFTER))
-    return remove(store, seen, [*doomed, *dead], dry_run=dry_run)
+    before = now - max(grace, LEFTOVERS_AFTER)
+    pruned = remove(store, seen, [*doomed, *leftovers(seen, before)], dry_run=dry_run)
+    return pruned if dry_run else replace(pruned, notes=_abandon(store, before))
 
 
-def clean(store: Store, seen: Survey, *, after: timedelta = LEFTOVERS_AFTER) -> Pruned:
-    """Removes what publishers that died left behind."""
+def clean(store: Store, seen: Survey, *, after: timedelta = LEFTOVERS_AFTER) -> tuple[str, ...]:
+    """Removes what publishers that died left behind; what the store does not allow to be removed is named instead.
+
+    Where it is not known which release is current, one of them may be it: then their parts stay.
+    """
     before = datetime.now(UTC) - after
-    store.abandon(f"{RELEASES}/", before)
-    return remove(store, seen, leftovers(seen, before))
+    notes = list(_abandon(store, before))
+    if not seen.problem:
+        with allowed(notes, "What an earlier run left could not be removed"):
+            remove(store, seen, leftovers(seen, before))
+    return tuple(notes)
+
+
+@contextmanager
+def allowed(notes: list[str], what: str) -> Generator[None]:
+    """Takes a refusal for a note with the right that is lacking: who may publish need not be allowed to delete."""
+    try:
+        yield
+    except BedivereError as error:
+        if error.code is not ErrorCode.STORE_DENIED:
+            raise
+        right = error.right if isinstance(error, Denied) else None
+        notes.append(f"{what}: the store does not allow it" + (f", it takes the right {right}." if right else "."))
+
+
+def _abandon(store: Store, before: datetime) -> tuple[str, ...]:
+    notes: list[str] = []
+    with allowed(notes, "Unfinished uploads of earlier runs could not be removed"):
+        store.abandon(f"{RELEASES}/", before)
+    return tuple(notes)
 
 
 def leftovers(seen: Survey, before: datetime) -> list[str]:
@@ -213,9 +295,10 @@ def leftovers(seen: Survey, before: datetime) -> list[str]:
 def remove(store: Store, seen: Survey, doomed: Collection[str], *, dry_run: bool = False) -> Pruned:
     """Removes these releases, but for the parts that another refers to.
 
-    A publisher may be about to refer to a part of one of them. It says so in its pending.json, then looks whether the
-    release it borrows from is still there, and only then makes its own current. Here the manifests go first, and only
-    after that it is read again who refers to what: one of the two sees the other.
+    Somebody may be about to refer to a part of one of them, or to make one of them current. They say so in a
+    pending.json, then look whether the manifest of what they take is still there, and only then change the current
+    release. Here the manifests go first, and only after that it is read again who refers to what: one of the two sees
+    the other. Raises `BedivereError` where it is no longer known which release is current; their parts stay then.
     """
     released = tuple(release.id for release in seen.releases if release.id in doomed)
     first = {key for id_ in doomed for key in (manifest_key(id_), pending_key(id_))}
@@ -224,7 +307,9 @@ def remove(store: Store, seen: Survey, doomed: Collection[str], *, dry_run: bool
         referred = replace(seen, releases=staying).referred()
     else:
         store.delete(sorted(first))
-        again = survey(store)
+        again = _settled(store)
+        if again.problem:
+            raise again.problem
         referred = again.referred()
         # It may have been rolled back to in between.
         heal(store, again.current)
@@ -234,17 +319,39 @@ def remove(store: Store, seen: Survey, doomed: Collection[str], *, dry_run: bool
     return Pruned(released, len(gone), sum(stored.bytes for stored in gone))
 
 
-def flip(store: Store, manifest: Manifest, seen: Current | None) -> None:
-    """Makes the release of `manifest` current, if `seen` still is. Raises `BedivereError` PUBLISH_CONFLICT."""
+def _settled(store: Store) -> Survey:
+    """A survey during which the current release stayed the same.
+
+    A claim goes once its release is current: a survey that read `current.json` before and the claims after would see
+    neither.
+    """
+    while True:
+        seen = survey(store)
+        now = current(store)
+        if (now.tag if now else None) == (seen.current.tag if seen.current else None):
+            return seen
+
+
+def flip(store: Store, manifest: Manifest, seen: Survey) -> None:
+    """Makes the release of `manifest` current, if what was seen still is. Raises `BedivereError` PUBLISH_CONFLICT."""
     now = datetime.now(UTC)
-    replaced: dict[str, str] = {}
-    if seen and seen.pointer:
-        replaced = {id_: when for id_, when in seen.pointer.replaced.items() if _moment(when) > now - _REMEMBERED}
-        replaced[seen.pointer.release] = f"{now:%Y-%m-%dT%H:%M:%SZ}"
+    pointer = seen.current.pointer if seen.current else None
+    moment = f"{now:%Y-%m-%dT%H:%M:%SZ}"
+    if pointer:
+        replaced = {id_: when for id_, when in pointer.replaced.items() if _moment(when) > now - _REMEMBERED}
+        replaced[pointer.release] = moment
+    else:
+        # Any of them may have been current until now, and servers still read it.
+        replaced = dict.fromkeys((release.id for release in seen.releases), moment)
     replaced.pop(manifest.release, None)
     data = Pointer(manifest.release, manifest, replaced).to_json()
+    if len(data) > MAX_POINTER_BYTES:
+        raise BedivereError(
+            ErrorCode.DATASET_NOT_WHOLE,
+            "The release has more files than its manifest can list: index with --rebuild, then publish.",
+        )
     try:
-        store.put(POINTER_KEY, data, if_tag=seen.tag if seen else None, if_absent=seen is None)
+        store.put(POINTER_KEY, data, if_tag=seen.current.tag if seen.current else None, if_absent=not seen.current)
     except Conflict:
         winner = current(store)
         # A write whose answer was lost is sent again, and then finds itself.
@@ -268,20 +375,6 @@ def together(ask: Callable[[T], R], items: Iterable[T]) -> list[R]:
     """What `ask` answers for each item, asked side by side."""
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         return list(pool.map(ask, items))
-
-
-def age_order(release: str) -> tuple[str, int]:
-    """A key that sorts ids by their age."""
-    time, _, rest = release.partition("-")
-    return time, int(rest.partition("-")[2] or 1)
-
-
-def moment_of(release: str) -> datetime:
-    """The time in an id; the beginning of time for one that has none."""
-    try:
-        return datetime.strptime(release[:16], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
-    except ValueError:
-        return datetime.min.replace(tzinfo=UTC)
 
 
 def _moment(text: str | None) -> datetime:
@@ -312,7 +405,10 @@ def _target(seen: Survey, release: str | None) -> Release:
         older = seen.releases[ids.index(before) + 1 :] if before in ids else seen.releases
         usable = [found for found in older if found.manifest]
         if not usable:
-            raise BedivereError(ErrorCode.RELEASE_NOT_FOUND, "There is no release before the current one.")
+            raise BedivereError(
+                ErrorCode.RELEASE_NOT_FOUND,
+                "There is no release before the current one: bedivere releases lists those that there are.",
+            )
         return usable[0]
     if release not in ids:
         known = ", ".join(ids[:_SHOWN]) + (", …" if len(ids) > _SHOWN else "") if ids else "none"
@@ -327,4 +423,12 @@ def _conflict(winner: Current | None) -> BedivereError:
         f"Another publisher made release {name} current meanwhile, and it stays so."
         if name
         else "Another publisher changed the current release meanwhile.",
+    )
+
+
+def _unnamed(lack: str) -> BedivereError:
+    return BedivereError(
+        ErrorCode.RELEASE_DAMAGED,
+        f"{POINTER_KEY} {lack}, so it is not known which release is current: choose one that bedivere releases lists, "
+        "and make it current with bedivere rollback STORE RELEASE.",
     )

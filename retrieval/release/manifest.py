@@ -167,7 +167,7 @@ def pending_key(release: str) -> str:
 def damaged(reason: str) -> BedivereError:
     """RELEASE_DAMAGED, whose sentence holds `reason`."""
     return BedivereError(
-        ErrorCode.RELEASE_DAMAGED, f"The release cannot be used: {reason}. Publish it again, or roll back."
+        ErrorCode.RELEASE_DAMAGED, f"The release cannot be used: {reason}. Publish again, or roll back to another."
     )
 
 

@@ -22,8 +22,10 @@ from retrieval.database import Database
 from retrieval.errors import BedivereError, ErrorCode
 from retrieval.indexing.whole import Examined, NotWholeError, examine
 from retrieval.release import history, pack
+from retrieval.release.claim import claim, new_ids
 from retrieval.release.history import LEFTOVERS_AFTER, Current, Survey
 from retrieval.release.manifest import (
+    MAX_FILES,
     READER_FORMAT,
     Manifest,
     PackedFile,
@@ -32,20 +34,21 @@ from retrieval.release.manifest import (
     manifest_key,
     part_key,
     pending_key,
-    release_id,
 )
 from retrieval.release.pack import SourceFile, not_whole
-from retrieval.release.store import Conflict, Store
+from retrieval.release.store import Store
 from retrieval.table import Table
 
+MAKING_CURRENT: Final = "Making it current"
+"""The stage from whose beginning on the new release may be the current one."""
+
 _AT_ONCE: Final = 4
-_SAME_SECOND: Final = 999
 _LENDERS: Final = 10
 """Parts are looked for in so many releases, the newest."""
 
 
 class Watcher(Protocol):
-    """Is told how a run goes, from one thread at a time."""
+    """Is told how a run goes, from one thread at a time; what it raises ends the run."""
 
     def stage(self, name: str) -> None:
         """What is being done from now on."""
@@ -120,18 +123,20 @@ def publish(
     sources = _sources(database)
     watch.stage("Looking at what is published")
     seen = history.survey(store)
+    history.refuse_newer(seen.current)
     run = _Run(store, sources, seen, watch, dry_run)
     notes: list[str] = []
     if not dry_run:
-        with _allowed(notes, "What an earlier run left could not be removed"):
-            history.clean(store, seen, after=leftovers_after)
+        notes.extend(history.clean(store, seen, after=leftovers_after))
         history.heal(store, seen.current)
     result = run.unchanged() or run.publish()
     if keep is not None and not dry_run:
         watch.stage("Removing old releases")
-        with _allowed(notes, "Old releases could not be removed"):
-            result = replace(result, pruned=history.prune(store, keep).releases)
-    return replace(result, notes=tuple(notes), seconds=round(time.monotonic() - started, 3))
+        with history.allowed(notes, "Old releases could not be removed"):
+            pruned = history.prune(store, keep)
+            notes.extend(pruned.notes)
+            result = replace(result, pruned=pruned.releases)
+    return replace(result, notes=tuple(dict.fromkeys(notes)), seconds=round(time.monotonic() - started, 3))
 
 
 def _sources(database: Path) -> list[_Source]:
@@ -174,6 +179,8 @@ class _Run:
     lenders: dict[str, tuple[str, Part]] = field(init=False)
     """By the SHA-256 of the part: the release that is borrowed from, and the part as it is there."""
     borrowed: set[str] = field(default_factory=set[str])
+    late: bool = False
+    """Whether the release may be the current one from now on."""
     stop: Event = field(default_factory=Event)
     lock: Lock = field(default_factory=Lock)
 
@@ -208,12 +215,12 @@ class _Run:
             for source in self.sources:
                 source.check()
             if not self.dry_run:
-                self.watch.stage("Making it current")
+                self.watch.stage(MAKING_CURRENT)
                 self._make_current(manifest)
         except BaseException as error:
-            # Where the store does not answer, the next run removes what is left.
-            unreachable = isinstance(error, BedivereError) and error.code is ErrorCode.STORE_UNREACHABLE
-            if not self.dry_run and not unreachable:
+            # Where it is not known what the store has done, the next run removes what is left.
+            known = error.code is not ErrorCode.STORE_UNREACHABLE if isinstance(error, BedivereError) else not self.late
+            if known and not self.dry_run:
                 with suppress(BedivereError):
                     self._withdraw(release)
             raise
@@ -221,19 +228,9 @@ class _Run:
 
     def _claim(self) -> str:
         """An id of its own, later than every other; nobody else can take it from now on."""
-        known = [*self.seen.folders, *([self.current.release] if self.current and self.current.release else [])]
-        now = datetime.now(UTC).replace(microsecond=0)
-        latest = max(map(history.moment_of, known), default=now - timedelta(seconds=1))
-        # Ids sort by their time: a clock that runs late, or a second release within the second, must not come first.
-        base = release_id(self.corpus, max(now, latest + timedelta(seconds=1)))
-        for number in range(1, _SAME_SECOND + 1):
-            release = base if number == 1 else f"{base}-{number}"
-            if self.dry_run:
-                return release
-            with suppress(Conflict):
-                self.store.put(pending_key(release), b"{}", if_absent=True)
-                return release
-        raise BedivereError(ErrorCode.PUBLISH_CONFLICT, "Too many releases are being published at this moment.")
+        if self.dry_run:
+            return next(new_ids(self.seen.ids(), self.corpus))
+        return claim(self.store, self.seen.ids(), self.corpus)
 
     def _parts(self, release: str) -> tuple[Part, ...]:
         files = [file for source in self.sources for file in source.files]
@@ -296,7 +293,7 @@ class _Run:
             raise _Stopped
 
     def _manifest(self, release: str, parts: tuple[Part, ...]) -> Manifest:
-        return Manifest(
+        manifest = Manifest(
             release=release,
             created_at=f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}",
             minimum_reader=READER_FORMAT,
@@ -305,6 +302,11 @@ class _Run:
             parts=parts,
             tables=tuple(map(_entry, self.sources)),
         )
+        try:
+            return Manifest.from_json(manifest.to_json())
+        except BedivereError:
+            # What no reader would take must not become current.
+            raise _too_many_files() from None
 
     def _make_current(self, manifest: Manifest) -> None:
         release = manifest.release
@@ -316,7 +318,8 @@ class _Run:
                 ErrorCode.PUBLISH_CONFLICT,
                 f"Parts that release {release} needs were removed while it was being published: publish again.",
             )
-        history.flip(self.store, manifest, self.current)
+        self.late = True
+        history.flip(self.store, manifest, self.seen)
         # It is published: whoever comes next writes what is missing here.
         with suppress(BedivereError):
             self.store.put(manifest_key(release), manifest.to_json())
@@ -325,7 +328,7 @@ class _Run:
     def _withdraw(self, release: str) -> None:
         """Removes what this run has uploaded, unless it became current all the same."""
         seen = history.survey(self.store)
-        if seen.current is None or seen.current.release != release:
+        if seen.current is None or seen.current.release not in {None, release}:
             history.remove(self.store, seen, [release])
 
     def _published(self, manifest: Manifest, *, unchanged: bool) -> Published:
@@ -350,19 +353,12 @@ def _entry(source: _Source) -> TableEntry:
     return TableEntry(source.name, seen.rows, seen.columns, seen.indexed, provenance)
 
 
-class _allowed(suppress):  # noqa: N801 - reads as a keyword: with _allowed(notes, note)
-    """Takes a refusal for a note: who may publish need not be allowed to delete."""
-
-    def __init__(self, notes: list[str], note: str) -> None:
-        super().__init__()
-        self._notes = notes
-        self._note = note
-
-    def __exit__(self, kind: object, error: object, trace: object) -> bool:
-        if isinstance(error, BedivereError) and error.code is ErrorCode.STORE_DENIED:
-            self._notes.append(f"{self._note}: the store does not allow it.")
-            return True
-        return False
+def _too_many_files() -> BedivereError:
+    return BedivereError(
+        ErrorCode.DATASET_NOT_WHOLE,
+        f"The tables have more files than a release can list, which is {MAX_FILES:,} with short names: "
+        "run bedivere index with --rebuild, then publish.",
+    )
 
 
 class _Unwatched:

@@ -32,10 +32,103 @@ _PREFIX: Final = re.compile(r"[\w!.*'()=+@-]+(?:/[\w!.*'()=+@-]+)*", re.ASCII)
 _MAX_PREFIX: Final = 512
 _DELETED_AT_ONCE: Final = 1000
 
-_DENIED: Final = frozenset(
-    "AccessDenied AllAccessDisabled AuthorizationHeaderMalformed ExpiredToken InvalidAccessKeyId InvalidToken "
-    "PermanentRedirect RequestTimeTooSkewed SignatureDoesNotMatch TokenRefreshRequired 301 400 401 403".split()
+_RIGHTS: Final = {
+    "GetObject": "s3:GetObject",
+    "HeadObject": "s3:GetObject",
+    "PutObject": "s3:PutObject",
+    "CreateMultipartUpload": "s3:PutObject",
+    "UploadPart": "s3:PutObject",
+    "CompleteMultipartUpload": "s3:PutObject",
+    "AbortMultipartUpload": "s3:AbortMultipartUpload",
+    "ListObjectsV2": "s3:ListBucket",
+    "ListMultipartUploads": "s3:ListBucketMultipartUploads",
+    "DeleteObjects": "s3:DeleteObject",
+}
+"""What a role needs for each call."""
+
+_FAULTS: Final = (
+    ("NoSuchBucket", ErrorCode.STORE_NOT_FOUND, "there is no such bucket: check the address and the region"),
+    # What the store answers
+    (
+        "ExpiredToken|TokenRefreshRequired|InvalidToken|RequestExpired",
+        ErrorCode.STORE_DENIED,
+        "the temporary AWS credentials have expired: get new ones, such as with aws sso login",
+    ),
+    (
+        "InvalidAccessKeyId|SignatureDoesNotMatch",
+        ErrorCode.STORE_DENIED,
+        "it does not know these AWS credentials: check AWS_PROFILE, the environment or the role",
+    ),
+    ("RequestTimeTooSkewed", ErrorCode.STORE_DENIED, "the clock of this machine is wrong: set it"),
+    (
+        "PermanentRedirect|AuthorizationHeaderMalformed|IllegalLocationConstraintException|301",
+        ErrorCode.STORE_DENIED,
+        "it lies in another region than the one that is set: set AWS_DEFAULT_REGION to the bucket's",
+    ),
+    # What keeps it from being asked
+    (
+        "ConfigParseError",
+        ErrorCode.SETTING_INVALID,
+        "AWS's file of settings or of credentials cannot be read: mend it, or name another in AWS_CONFIG_FILE or "
+        "AWS_SHARED_CREDENTIALS_FILE",
+    ),
+    (
+        "InvalidRegionError",
+        ErrorCode.SETTING_INVALID,
+        "what is set as the region is not the name of one: set AWS_DEFAULT_REGION to one such as eu-west-1",
+    ),
+    (
+        "CertificateBundle",
+        ErrorCode.SETTING_INVALID,
+        "the file of certificates that is set does not exist or holds none: check AWS_CA_BUNDLE, or ca_bundle in AWS's "
+        "file of settings",
+    ),
+    ("Endpoint", ErrorCode.INVALID_ARGUMENT, "the endpoint that is set for S3 is not an http or https address"),
+    (
+        "ProfileNotFound",
+        ErrorCode.STORE_DENIED,
+        "the profile that AWS_PROFILE names does not exist: correct it, or make it with aws configure",
+    ),
+    (
+        "PartialCredentialsError",
+        ErrorCode.STORE_DENIED,
+        "only half of the AWS credentials is set: set both AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
+    ),
+    (
+        ".*(SSO|Login|TokenRetrieval).*",
+        ErrorCode.STORE_DENIED,
+        "the sign-in to AWS has expired, or there was none: run aws sso login with the same profile",
+    ),
+    (
+        "Unobtainable|.*(Credential|Token|Auth).*",
+        ErrorCode.STORE_DENIED,
+        "there are no valid AWS credentials: check AWS_PROFILE, the environment or the role",
+    ),
+    (
+        "Invalid.*(Config|Mode|Error).*|ConfigNotFound",
+        ErrorCode.SETTING_INVALID,
+        "a setting of AWS cannot be used: check those in the environment and in AWS's file of settings",
+    ),
+    (
+        "SSLError",
+        ErrorCode.STORE_UNREACHABLE,
+        "its certificate is not trusted: check the endpoint, and where a proxy has a certificate of its own, name its "
+        "file in AWS_CA_BUNDLE",
+    ),
+    (
+        "ProxyConnectionError",
+        ErrorCode.STORE_UNREACHABLE,
+        "the proxy did not answer: check HTTPS_PROXY and HTTP_PROXY",
+    ),
+    (
+        "EndpointConnectionError",
+        ErrorCode.STORE_UNREACHABLE,
+        "there is no connection to it: check the network, and the region or the endpoint that is set",
+    ),
 )
+"""The code of S3's answer or the name of botocore's exception, what it is to us, and what it says of the bucket."""
+
+_REFUSED: Final = frozenset({"AccessDenied", "AllAccessDisabled", "400", "401", "403"})
 _ABSENT: Final = frozenset({"NoSuchKey", "404"})
 _CONFLICTS: Final = frozenset({"PreconditionFailed", "ConditionalRequestConflict", "NoSuchKey", "404", "409", "412"})
 
@@ -61,18 +154,39 @@ class Conflict(Exception):
     """A conditional write found another tag than it expected."""
 
 
+class Denied(BedivereError):
+    """STORE_DENIED by the policy; `right` is the one that was lacking, where the store has names for them."""
+
+    def __init__(self, sentence: str, right: str | None = None) -> None:
+        super().__init__(ErrorCode.STORE_DENIED, sentence)
+        self.right = right
+
+
+class TooLarge(BedivereError):
+    """RELEASE_DAMAGED for a small object that is not small; `tag` is its tag, so that it can be replaced."""
+
+    def __init__(self, key: str, tag: str) -> None:
+        super().__init__(
+            ErrorCode.RELEASE_DAMAGED,
+            f"The release cannot be used: {key} is larger than it can be. Publish it again, or make another release "
+            "current with bedivere rollback.",
+        )
+        self.tag = tag
+
+
 class Store(Protocol):
     """Keys are relative to the store's prefix and use `/`.
 
-    Every method raises `BedivereError`: STORE_DENIED (403, expired or missing credentials), STORE_NOT_FOUND (no such
-    bucket or folder) or STORE_UNREACHABLE (network, 5xx and throttling after the retries).
+    Every method raises `BedivereError`: STORE_DENIED (`Denied` where it is the policy; expired or missing credentials),
+    STORE_NOT_FOUND (no such bucket or folder), STORE_UNREACHABLE (network, 5xx and throttling after the retries) or
+    SETTING_INVALID (a setting of the store's own that cannot be used).
     """
 
     uri: str
 
     def get(self, key: str, *, unless_tag: str | None = None, max_bytes: int) -> Fetched | None:
         """The object, or None where its tag is still `unless_tag`. Raises `KeyError` where there is none, and
-        RELEASE_DAMAGED where it is larger than `max_bytes`."""
+        RELEASE_DAMAGED, `TooLarge`, where it is larger than `max_bytes`."""
         ...
 
     def stream(self, key: str, *, chunk_bytes: int = 1 << 20) -> Iterator[bytes]:
@@ -113,7 +227,8 @@ class Store(Protocol):
 def open_store(uri: str) -> Store:
     """The store at `s3://BUCKET[/PREFIX]` or `file:///FOLDER`; asks nothing of it yet.
 
-    Raises `BedivereError` INVALID_ARGUMENT for any other address.
+    Raises `BedivereError` INVALID_ARGUMENT for any other address; for S3 also SETTING_INVALID and STORE_DENIED where
+    the settings of AWS cannot be used.
     """
     try:
         parts = urlsplit(uri)
@@ -158,6 +273,7 @@ class S3Store:
         # Imported here: it costs a third of a second that a local database should not pay.
         from boto3.session import Session
         from botocore.config import Config
+        from botocore.session import get_session
 
         own_endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
         config = Config(
@@ -173,12 +289,25 @@ class S3Store:
             response_checksum_validation="when_required",
         )
         with self._known():
+            core: Any = get_session()
             try:
-                self._client: Any = Session().client("s3", config=config)
-            except ValueError:
-                raise BedivereError(
-                    ErrorCode.INVALID_ARGUMENT, "The endpoint that is set for S3 is not an http or https address."
-                ) from None
+                self._client: Any = Session(botocore_session=core).client("s3", config=config)
+            except ValueError as error:
+                # It has no exception of its own for this one.
+                if "endpoint" in str(error):
+                    raise self._failure("Endpoint") from None
+                raise
+            if bundle := core.get_config_variable("ca_bundle"):
+                self._check_certificates(bundle)
+
+    def _check_certificates(self, bundle: str) -> None:
+        # botocore would say of it that there is no connection.
+        import ssl
+
+        try:
+            ssl.create_default_context(cafile=bundle)
+        except OSError:
+            raise self._failure("CertificateBundle") from None
 
     def get(self, key: str, *, unless_tag: str | None = None, max_bytes: int) -> Fetched | None:
         condition = {"IfNoneMatch": unless_tag} if unless_tag else {}
@@ -191,7 +320,7 @@ class S3Store:
                 raise
         if answer["ContentLength"] > max_bytes:
             answer["Body"].close()
-            raise too_large(key)
+            raise TooLarge(key, answer["ETag"])
         return Fetched(b"".join(self._body(answer, 1 << 20)), answer["ETag"])
 
     def stream(self, key: str, *, chunk_bytes: int = 1 << 20) -> Iterator[bytes]:
@@ -213,13 +342,13 @@ class S3Store:
 
     def upload(self, key: str, file: Path, *, sha256: str, on_sent: OnSent | None = None) -> None:
         size = file.stat().st_size
+        data = b"" if size > PIECE_BYTES else file.read_bytes()
         labels = {"Metadata": {"sha256": sha256}, "ContentType": "application/zstd"}
         with self._known(key):
             if size > PIECE_BYTES:
                 expected = self._upload_pieces(key, file, labels, on_sent)
             else:
                 expected = b64encode(bytes.fromhex(sha256)).decode()
-                data = file.read_bytes()
                 self._client.put_object(**self._at(key), Body=data, ChecksumSHA256=expected, **labels)
                 if on_sent:
                     on_sent(size)
@@ -287,7 +416,7 @@ class S3Store:
             with self._known():
                 answer = self._client.delete_objects(Bucket=self._bucket, Delete=some)
             if errors := answer.get("Errors"):
-                raise self._failure(str(errors[0].get("Code")))
+                raise self._failure(str(errors[0].get("Code")), "DeleteObjects")
 
     def abandon(self, prefix: str, before: datetime) -> int:
         with self._known():
@@ -327,39 +456,31 @@ class S3Store:
         except ClientError as error:
             if key is not None and _code(error) in _ABSENT:
                 raise KeyError(key) from None
-            raise self._failure(_code(error)) from None
+            raise self._failure(_code(error), error.operation_name) from None
         except BotoCoreError as error:
             raise self._failure(type(error).__name__) from None
+        except (FileNotFoundError, PermissionError, ValueError):
+            # The program or the file that is to give the credentials, as botocore leaves it.
+            raise self._failure("Unobtainable") from None
 
-    def _failure(self, code: str) -> BedivereError:
+    def _failure(self, code: str, operation: str = "") -> BedivereError:
         """What the store said, by the code of S3's answer or the name of botocore's exception."""
-        if code == "NoSuchBucket":
-            return BedivereError(
-                ErrorCode.STORE_NOT_FOUND, f"There is no bucket {self._bucket}: check the address and the region."
-            )
-        if code in _DENIED:
-            return BedivereError(
-                ErrorCode.STORE_DENIED,
-                f"Bucket {self._bucket} refuses access: check the credentials, the policy and the region. Where the "
-                "policy does not allow listing, S3 says the same of what is not there.",
-            )
-        if re.search("Credential|Token|Profile|Login|Auth", code):
-            return BedivereError(
-                ErrorCode.STORE_DENIED,
-                f"No valid AWS credentials for bucket {self._bucket}: check AWS_PROFILE, the environment or the role.",
+        for pattern, ours, says in _FAULTS:
+            if re.fullmatch(pattern, code):
+                return BedivereError(ours, f"Bucket {self._bucket} cannot be used: {says}.")
+        if code in _REFUSED:
+            right = _RIGHTS.get(operation)
+            return Denied(
+                f"Bucket {self._bucket} refuses access: check the credentials, the policy and the region. "
+                + (f"The right that it takes is {right}. " if right else "")
+                + "Where the policy does not allow listing, S3 says the same of what is not there.",
+                right,
             )
         return BedivereError(
             ErrorCode.STORE_UNREACHABLE,
             f"Bucket {self._bucket} did not answer, or not in full, after several tries: check the network and the "
             "region, then try again.",
         )
-
-
-def too_large(key: str) -> BedivereError:
-    """RELEASE_DAMAGED for a small object that is not small."""
-    return BedivereError(
-        ErrorCode.RELEASE_DAMAGED, f"The release cannot be used: {key} is larger than it can be. Publish it again."
-    )
 
 
 def _code(error: BaseException) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from retrieval.search import text as lexicon
 
@@ -48,6 +48,10 @@ _TWO_EDITS_FROM_IDENTIFIER: Final = 14
 _TIMES_LEFT_OUT: Final = 20
 _MAX_CORRECTIONS: Final = 8
 _LATIN: Final = "abcdefghijklmnopqrstuvwxyz"
+
+
+_End: TypeAlias = tuple[int, str, bool]
+"""A length, and a letter that words of that length begin with, or end with where it is true."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +106,7 @@ class Vocabulary:
         fields = head.split("\t")
         if len(fields) != 6 or fields[:2] != [MAGIC, str(FORMAT)]:
             raise ValueError("the file is no vocabulary of this format")
-        chunks, left_out, stem_count, identifier_count = (_whole(field) for field in fields[2:])
+        chunks, left_out, stem_count, identifier_count = (int(field) for field in fields[2:])
         lines = body.split("\n")
         whole = len(lines) == stem_count + identifier_count + 1 and not lines.pop()
         if not whole or stem_count > MAX_STEMS or identifier_count > MAX_IDENTIFIERS:
@@ -111,14 +115,14 @@ class Vocabulary:
         forms: dict[str, tuple[str, int]] = {}
         for line in lines[:stem_count]:
             name, frequency, *written = line.split("\t")
-            stems[name] = _whole(frequency)
+            stems[name] = int(frequency)
             for form in written:
                 spelt, _, times = form.partition(" ")
-                forms[spelt] = (name, _whole(times))
+                forms[spelt] = (name, int(times))
         identifiers: dict[str, tuple[str, int]] = {}
         for line in lines[stem_count:]:
             written, _, frequency = line.partition("\t")
-            identifiers[written.lower()] = (written, _whole(frequency))
+            identifiers[written.lower()] = (written, int(frequency))
         if len(stems) != stem_count:
             raise ValueError("the vocabulary names a stem twice")
         return cls(chunks, left_out, stems, forms, identifiers)
@@ -169,12 +173,12 @@ class Vocabulary:
             return None
         word = lexicon.fold(written).lower()
         odd = self._forms.odd_letters(word)
-        near = list(self._forms.one_edit(word))
+        near = self._forms.one_edit(word)
         if len(word) < _SHORTEST_CHANGED and not odd:
             near = [form for form in near if len(form) != len(word) or sorted(form) == sorted(word)]
         if not near and len(word) >= (_TWO_EDITS_IN_ODD_FROM if odd else _TWO_EDITS_FROM):
             # Who makes two mistakes in a word seldom makes one of them in its first letter.
-            near = [form for form in self._forms.within(word, 2) if form[0] == word[0] or odd >= _VERY_ODD]
+            near = self._forms.within(word, 2, same_start=odd < _VERY_ODD)
         # A word that is not here may be one of those left out, and spelt right.
         least = self.left_out * _TIMES_LEFT_OUT
         return self._forms.best(word, (form for form in near if len(form) >= _SHORTEST), least)
@@ -188,18 +192,19 @@ class Vocabulary:
         for most in range(1, edits + 1):
             near = [other for other in self._identifiers.within(name, most) if _DIGITS.findall(other) == digits]
             if near:
-                return self._identifiers.words[self._identifiers.best(name, near, 0) or near[0]][0]
+                return self._identifiers.words[self._identifiers.best(name, near) or near[0]][0]
         return None
 
 
 class _Neighbours:
     """Words, each with what is known of it and its frequency, that can be asked for those near another."""
 
-    __slots__ = ("_by_length", "_joined", "words")
+    __slots__ = ("_alike", "_joined", "_shapes", "words")
 
     def __init__(self, words: dict[str, tuple[str, int]]) -> None:
         self.words: Final = words
-        self._by_length: dict[int, list[tuple[str, int]]] | None = None
+        self._alike: dict[_End, list[str]] | None = None
+        self._shapes: dict[_End, list[tuple[str, int]]] = {}
         self._joined: str | None = None
 
     def odd_letters(self, word: str) -> int:
@@ -210,36 +215,47 @@ class _Neighbours:
         groups = (ended[place : place + _ODD_LETTERS] for place in range(len(ended) - _ODD_LETTERS + 1))
         return sum(group not in self._joined for group in groups)
 
-    def one_edit(self, word: str) -> Iterator[str]:
+    def one_edit(self, word: str) -> Iterable[str]:
+        """The words one edit from `word`."""
         if not word.isascii():
             return self.within(word, 1)
-        return (other for other in set(_one_edit(word)) if other in self.words)
+        return [other for other in set(_one_edit(word)) if other in self.words]
 
-    def within(self, word: str, edits: int) -> Iterator[str]:
-        """The words at most `edits` from `word`. Those of other letters are passed over before they are compared."""
-        by_length = self._lengths()
+    def within(self, word: str, edits: int, *, same_start: bool = False) -> set[str]:
+        """The words at most `edits` from `word` that begin or end with the same letter, or that begin with it."""
         letters = _letters(word)
+        near: set[str] = set()
         for length in range(len(word) - edits, len(word) + edits + 1):
             # Each edit changes the set of letters by two at most, one that changes the length by one.
             most = 2 * edits - abs(length - len(word))
-            for other, shape in by_length.get(length, ()):
-                if (letters ^ shape).bit_count() <= most and _is_within(word, other, edits):
-                    yield other
+            ends = [(length, word[0], False), (length, word[-1], True)]
+            for end in ends[:1] if same_start else ends:
+                near.update(
+                    other
+                    for other, shape in self._with_end(end)
+                    if (letters ^ shape).bit_count() <= most and _is_within(word, other, edits)
+                )
+        return near
 
-    def best(self, word: str, near: Iterable[str], least: int) -> str | None:
+    def best(self, word: str, near: Iterable[str], least: int = 0) -> str | None:
         """The most likely of `near`, of those that more than `least` chunks hold."""
         frequent = (other for other in near if self.words[other][1] > least)
         # The first letter is seldom the wrong one.
         return min(frequent, key=lambda other: (other[0] != word[0], -self.words[other][1], other), default=None)
 
-    def _lengths(self) -> dict[int, list[tuple[str, int]]]:
-        if self._by_length is None:
-            by_length: dict[int, list[tuple[str, int]]] = {}
-            for word in self.words:
-                by_length.setdefault(len(word), []).append((word, _letters(word)))
-            # Set when it is whole: other threads may be asking.
-            self._by_length = by_length
-        return self._by_length
+    def _with_end(self, end: _End) -> list[tuple[str, int]]:
+        """The words of that length and first or last letter, each with its set of letters."""
+        shapes = self._shapes.get(end)
+        if shapes is None:
+            if self._alike is None:
+                alike: dict[_End, list[str]] = {}
+                for word in self.words:
+                    alike.setdefault((len(word), word[0], False), []).append(word)
+                    alike.setdefault((len(word), word[-1], True), []).append(word)
+                # Set when it is whole: other threads may be asking.
+                self._alike = alike
+            shapes = self._shapes[end] = [(word, _letters(word)) for word in self._alike.get(end, ())]
+        return shapes
 
 
 def _overlaps(span: tuple[int, int], others: Iterable[tuple[int, int]]) -> bool:
@@ -291,12 +307,6 @@ def _is_within(one: str, other: str, most: int) -> bool:
         if min(row) > most:
             return False
     return row[-1] <= most
-
-
-def _whole(field: str) -> int:
-    if not (field.isascii() and field.isdigit() and len(field) < 16):
-        raise ValueError("the vocabulary holds what is no number")
-    return int(field)
 
 
 def _stemmer() -> EnglishStemmer:

@@ -12,12 +12,10 @@ import json
 import os
 import platform
 import re
-import socket
 import stat
 import subprocess
 import sys
 import threading
-import time
 import zipfile
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager, suppress
@@ -30,6 +28,7 @@ from typing import Any
 import httpx2
 
 from tests.e2e.conftest import clean_environment
+from tests.e2e.listening import free_ports, wait_until_it_listens
 from tests.lambda_bridge import http_event
 
 ROOT = Path(__file__).parents[2]
@@ -110,7 +109,7 @@ def emulated(environment: Mapping[str, str], folder: Path) -> Generator[Emulated
     One environment answers one request at a time: a second that comes meanwhile waits.
     """
     log = folder / "function.log"
-    front, runtime = _free_ports()
+    front, runtime = free_ports(2)
     command = [
         str(binary()),
         "--runtime-interface-emulator-address",
@@ -134,7 +133,7 @@ def emulated(environment: Mapping[str, str], folder: Path) -> Generator[Emulated
         ) as emulator,
     ):
         try:
-            _wait_until_it_listens(emulator, front, log)
+            wait_until_it_listens(emulator, front, log, seconds=START_SECONDS)
             with _gateway(f"http://127.0.0.1:{front}{INVOKE}") as address:
                 yield Emulated(f"{address}/mcp", log)
         finally:
@@ -163,29 +162,6 @@ def _end(emulator: subprocess.Popen[bytes]) -> None:
         emulator.wait(timeout=10)
     except subprocess.TimeoutExpired:
         os.killpg(emulator.pid, 9)
-
-
-def _free_ports() -> tuple[int, int]:
-    with socket.socket() as one, socket.socket() as other:
-        one.bind(("127.0.0.1", 0))
-        other.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1]), int(other.getsockname()[1])
-
-
-def _wait_until_it_listens(emulator: subprocess.Popen[bytes], port: int, log: Path) -> None:
-    deadline = time.monotonic() + START_SECONDS
-    while time.monotonic() < deadline:
-        try:
-            socket.create_connection(("127.0.0.1", port), timeout=1).close()
-        except OSError:
-            try:
-                code = emulator.wait(timeout=0.05)
-            except subprocess.TimeoutExpired:
-                continue
-            raise AssertionError(f"the emulator ended with {code}:\n{log.read_text()}") from None
-        else:
-            return
-    raise AssertionError(f"the emulator did not listen within {START_SECONDS} s:\n{log.read_text()}")
 
 
 @contextmanager

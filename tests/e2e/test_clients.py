@@ -175,6 +175,29 @@ def test_stdio_speaks_protocol_only_and_ends_when_its_input_closes(handbook: Pat
     assert '"serverInfo"' in lines[0]
 
 
+def test_a_script_that_pipes_its_requests_in_gets_every_answer(handbook: Path) -> None:
+    client = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+    call = {"name": "lancedb_search", "arguments": {"query": "signing key"}}
+    messages = [
+        {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": client},
+        {"jsonrpc": "2.0", "method": "notifications/initialized"},
+        *({"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": call} for number in (2, 3)),
+    ]
+    done = subprocess.run(
+        [*BEDIVERE, "serve", "--stdio"],
+        env=clean_environment(LANCEDB_PATH=str(handbook)),
+        input="\n".join(map(json.dumps, messages)),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    answers = {answer["id"]: answer["result"] for answer in map(json.loads, done.stdout.splitlines())}
+    assert done.returncode == 0
+    assert answers.keys() == {1, 2, 3}
+    assert answers[2]["structuredContent"]["hits"] == answers[3]["structuredContent"]["hits"] != []
+
+
 def test_a_line_that_is_no_message_is_answered_and_the_next_one_too(handbook: Path) -> None:
     ping = '{"jsonrpc":"2.0","id":1,"method":"ping"}'
     lines = ["garbage", '{"jsonrpc":"2.0","id":5,"method":"ping","params":{"a":"\\ud800"}}', "[" * 5000, ping]

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import subprocess
+import threading
 import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Generator, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -188,6 +190,41 @@ def test_before_the_dataset_is_there_the_tools_are_listed_and_a_call_says_when_t
             proxy.heal()
             proxy.closing.set()
             assert _said(asyncio.run(patiently(function.url))) == "ninety"
+
+
+def test_bedivere_smoke_waits_for_a_first_sync_that_outlasts_the_functions_time(
+    tmp_path: Path, s3: S3Server, bucket: str
+) -> None:
+    store = f"s3://{bucket}"
+    bedivere(s3, "publish", str(index(tmp_path, "ninety")), store)
+    go = threading.Event()
+
+    def hold_up(_: str) -> None:
+        go.wait(PATIENCE_SECONDS)
+
+    def statuses(function: Emulated) -> list[str]:
+        return [line["status"] for line in function.lines() if line.get("message") == "call"]
+
+    with running_fault_proxy(s3.endpoint) as proxy, ThreadPoolExecutor(1) as pool:
+        # GIVEN a store that does not answer, and a function with less time than a call waits for the dataset
+        proxy.before = hold_up
+        environment = {**s3.environment, "AWS_ENDPOINT_URL_S3": proxy.endpoint}
+        with deployed(environment, store, tmp_path, AWS_LAMBDA_FUNCTION_TIMEOUT="5") as function:
+            # WHEN it answers after a call has been told to come back
+            smoked = pool.submit(bedivere, s3, "smoke", function.url)
+            try:
+                began = time.monotonic()
+                while not statuses(function) and not smoked.done():
+                    assert time.monotonic() - began < PATIENCE_SECONDS
+                    time.sleep(0.05)
+            finally:
+                go.set()
+            # THEN every check passes, and no call was cut short
+            assert smoked.result()["passed"]
+            told = statuses(function)
+
+    assert told[0] == "DATASET_LOADING"
+    assert {*told} == {"DATASET_LOADING", "ok"}
 
 
 @pytest.fixture(scope="module")

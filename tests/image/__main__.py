@@ -6,7 +6,6 @@ On another processor than this machine's only the image is built and asked once,
 from __future__ import annotations
 
 import argparse
-import json
 import platform
 import shutil
 import signal
@@ -19,7 +18,7 @@ from tests.image import emulation
 from tests.image.asking import search_event, search_url
 from tests.image.base_image import base_image
 from tests.image.engine import Engine, engine
-from tests.image.servers import REGION, LocalAws, ecr_login, free_port, host_name, local_aws, program, registry
+from tests.image.servers import REGION, LocalAws, ecr_login, free_port, local_aws, program, registry, tunnel
 from tests.image.steps import BUILT, ROOT, Failed, Steps, run
 
 BEDIVERE = str(ROOT / ".venv" / "bin" / "bedivere")
@@ -82,16 +81,22 @@ def everything(docker: Engine, architecture: str) -> None:
             facts += asked_through_sam_local(built, uri, aws, sam, parameters)
         images = servers.enter_context(registry())
         sam["AWS_ENDPOINT_URL_ECR"] = servers.enter_context(ecr_login(images))
-        with steps.step("sam deploy"):
-            outputs = deployed(built, images, sam, parameters)
-        with steps.step("bedivere publish, to the bucket of the stack"):
-            run(BEDIVERE, "publish", str(BUILT / "database"), outputs["DatasetUri"], environment=aws.environment)
-        with steps.step("bedivere smoke, at the deployed URL") as facts:
-            api = outputs["McpUrl"].removeprefix("https://").partition(".")[0]
-            url = servers.enter_context(host_name(aws, api)) + "/mcp"
-            search_url(url, patience=90)
-            shown = run(BEDIVERE, "smoke", url, environment=aws.environment)
-            facts.append(shown.strip().splitlines()[-1].strip())
+        made = Checkout(images, {**sam, **servers.enter_context(tunnel(aws))}, parameters[1:])
+        with steps.step("make deploy DATABASE=, to a new stack") as facts:
+            facts.append(last_check(made.deploy("DATABASE="), expected="Nothing is published yet"))
+        with steps.step("make deploy") as facts:
+            facts.append(last_check(made.deploy(f"DATABASE={BUILT / 'database'}"), expected="claude mcp add"))
+        before = live(aws)
+        with steps.step("make deploy, nothing changed") as facts:
+            facts.append(last_check(made.deploy("DATABASE="), expected="claude mcp add"))
+            if live(aws) != before:
+                raise Failed(f"the alias went from {before} to {live(aws)}, and nothing was changed")
+        with steps.step("make deploy, another RefreshSeconds") as facts:
+            facts.append(last_check(made.deploy("DATABASE=", "RefreshSeconds=7"), expected="claude mcp add"))
+            facts.append(followed(before, live(aws)))
+        with steps.step("make destroy"):
+            made.destroy()
+            remains(aws)
 
 
 def one_search(docker: Engine, architecture: str, here: str) -> None:
@@ -201,29 +206,76 @@ def asked_through_sam_local(
     return [f"{hits} hits", f"first answer {first:.1f} s"]
 
 
-def deployed(built: Path, images: str, environment: dict[str, str], parameters: tuple[str, ...]) -> dict[str, str]:
-    make_bucket("sam-artifacts", environment)
-    run(
-        SAM,
-        "deploy",
-        *("--template", str(built), "--stack-name", STACK, "--s3-bucket", "sam-artifacts"),
-        *("--image-repository", f"{images}/bedivere", "--capabilities", "CAPABILITY_IAM"),
-        *("--no-confirm-changeset", "--no-progressbar", "--region", REGION, *parameters),
-        environment=environment,
+class Checkout:
+    """A copy of the checkout for `make deploy`, whose samconfig.toml names the registry here in place of ECR."""
+
+    def __init__(self, images: str, environment: dict[str, str], parameters: tuple[str, ...]) -> None:
+        self._folder = BUILT / "checkout"
+        # What the `make` around this was told is not for this one.
+        self._environment = {name: value for name, value in environment.items() if not name.startswith("MAKE")}
+        self._parameters = parameters
+        shutil.rmtree(self._folder, ignore_errors=True)
+        for name in ("handler", "infra", "requirements", "retrieval"):
+            shutil.copytree(ROOT / name, self._folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+        for name in (".dockerignore", "Makefile", "pyproject.toml", "samconfig.toml", "template.yaml"):
+            shutil.copy2(ROOT / name, self._folder / name)
+        (self._folder / "build").mkdir()
+        (self._folder / ".venv").symlink_to(ROOT / ".venv")
+        (self._folder / "build" / ".tools").symlink_to(ROOT / "build" / ".tools")
+        config = (self._folder / "samconfig.toml").read_text()
+        if "resolve_image_repos = true" not in config:
+            raise Failed("samconfig.toml does not let SAM make the repository of the image")
+        own = config.replace("resolve_image_repos = true", f'image_repository = "{images}/bedivere"')
+        (self._folder / "samconfig.toml").write_text(own)
+
+    def deploy(self, database: str, *parameters: str) -> str:
+        given = " ".join(("--parameter-overrides", *self._parameters, *parameters))
+        return self._make("deploy", database, f"SAM_ARGS={given}")
+
+    def destroy(self) -> None:
+        self._make("destroy", typed="y\n" * 5)
+
+    def _make(self, *arguments: str, typed: str = "") -> str:
+        return run("make", *arguments, cwd=self._folder, environment=self._environment, timeout=1800, typed=typed)
+
+
+def last_check(shown: str, *, expected: str) -> str:
+    """The verdict of the smoke test in what `make deploy` printed."""
+    verdicts = [line.strip() for line in shown.splitlines() if line.strip().endswith("checks passed.")]
+    if expected not in shown or len(verdicts) != 1:
+        raise Failed(f"neither {expected!r} nor one verdict in:\n{shown[-4000:]}")
+    return verdicts[0]
+
+
+def live(aws: LocalAws) -> tuple[str, str]:
+    """The version behind the alias, and the seconds after which that version looks for a newer release."""
+    script = (
+        "import boto3; client = boto3.client('lambda'); "
+        "(name,) = [one['FunctionName'] for one in client.list_functions()['Functions']]; "
+        "version = client.get_alias(FunctionName=name, Name='live')['FunctionVersion']; "
+        "found = client.get_function_configuration(FunctionName=name, Qualifier=version); "
+        "print(version, found['Environment']['Variables']['BEDIVERE_REFRESH_SECONDS'])"
     )
-    shown = run(
-        SAM,
-        "list",
-        "stack-outputs",
-        "--stack-name",
-        STACK,
-        "--output",
-        "json",
-        "--region",
-        REGION,
-        environment=environment,
+    version, _, seconds = run(sys.executable, "-c", script, environment=aws.environment).strip().partition(" ")
+    return version, seconds
+
+
+def remains(aws: LocalAws) -> None:
+    """The function is gone and the dataset is not."""
+    script = (
+        "import boto3; gone = not boto3.client('lambda').list_functions()['Functions']; s3 = boto3.client('s3'); "
+        "(name,) = [one['Name'] for one in s3.list_buckets()['Buckets'] if 'datasetbucket' in one['Name'].lower()]; "
+        "print(gone, s3.list_objects_v2(Bucket=name)['KeyCount'] > 0)"
     )
-    return {output["OutputKey"]: output["OutputValue"] for output in json.loads(shown[shown.index("[") :])}
+    found = run(sys.executable, "-c", script, environment=aws.environment).strip()
+    if found != "True True":
+        raise Failed(f"is the function gone, and is the dataset still there? {found}")
+
+
+def followed(before: tuple[str, str], after: tuple[str, str]) -> str:
+    if before[0] == after[0] or after[1] != "7":
+        raise Failed(f"version and seconds were {before} and are {after}")
+    return f"version {before[0]} with {before[1]} s, then {after[0]} with {after[1]} s"
 
 
 if __name__ == "__main__":

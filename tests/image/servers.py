@@ -1,4 +1,4 @@
-"""The servers that stand in for AWS during a run: ministack, a registry of images, its log-in, and an API's host name.
+"""The servers that stand in for AWS during a run: ministack, a registry of images, its log-in, and a proxy to APIs.
 
 Each is ended by its own process. All listen on loopback, but for ministack, which containers must reach: it listens on
 the address that the engine's bridge has on this machine, where nothing from outside arrives.
@@ -12,6 +12,7 @@ import json
 import os
 import signal
 import socket
+import ssl
 import subprocess
 import threading
 import time
@@ -21,8 +22,13 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
-from tests.image.steps import BUILT, ROOT, Failed, log_file
+from tests.image.steps import BUILT, ROOT, Failed, log_file, run
+
+if TYPE_CHECKING:
+    import io
 
 REGION = "eu-central-1"
 _STARTS_WITHIN = 60.0
@@ -166,7 +172,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 @contextmanager
 def ecr_login(images: str) -> Generator[str]:
-    """As much of ECR as `sam deploy` asks before it pushes: a token for the registry at `images`."""
+    """As much of ECR as sam asks: a token for the registry at `images` to push to it, and to delete an image."""
 
     class Login(_Handler):
         def do_POST(self) -> None:
@@ -177,7 +183,8 @@ def ecr_login(images: str) -> Generator[str]:
                 "proxyEndpoint": f"http://{images}",
             }
             asked = self.headers.get("x-amz-target", "").rpartition(".")[2]
-            body = {"authorizationData": [token]} if asked == "GetAuthorizationToken" else {}
+            login = asked == "GetAuthorizationToken"
+            body: dict[str, object] = {"authorizationData": [token]} if login else {"failures": []}
             self.answer(200, [("content-type", "application/x-amz-json-1.1")], json.dumps(body).encode())
 
     with _serving(Login) as address:
@@ -185,23 +192,37 @@ def ecr_login(images: str) -> Generator[str]:
 
 
 @contextmanager
-def host_name(aws: LocalAws, api: str) -> Generator[str]:
-    """The host name of an API, which no resolver knows here, as an address on loopback; yields its URL.
+def tunnel(aws: LocalAws) -> Generator[dict[str, str]]:
+    """A proxy to the host name of each API, which no resolver knows here; yields the variables that make it used.
 
     A request for another host reaches the function with that host, so that the function must refuse it.
     """
-    own = f"{api}.execute-api.{aws.host}"
+    certificate = _certificate(f"*.execute-api.{REGION}.amazonaws.com")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate)
 
-    class Front(_Handler):
+    class Tunnel(_Handler):
+        name = ""
+
+        def do_CONNECT(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.name = self.path.partition(":")[0]
+            self.connection = context.wrap_socket(self.connection, server_side=True)
+            self.rfile = self.connection.makefile("rb")
+            self.wfile = cast("io.BufferedIOBase", self.connection.makefile("wb", buffering=0))
+
         def handle_any(self) -> None:
             body = self.received()
+            api = self.name.partition(".")[0]
             asked = self.headers.get("host", "")
-            known = asked == f"127.0.0.1:{self.connection.getsockname()[1]}"
+            known = asked == self.name
             path = f"/$default{self.path}" if known else f"/_aws/execute-api/{api}/$default{self.path}"
             headers = {name: value for name, value in self.headers.items() if name.lower() != "host"}
+            headers["Host"] = f"{api}.execute-api.{aws.host}" if known else asked
             connection = http.client.HTTPConnection(aws.host, aws.port, timeout=60)
             try:
-                connection.request(self.command, path, body, {**headers, "Host": own if known else asked})
+                connection.request(self.command, path, body, headers)
                 answer = connection.getresponse()
                 dropped = {"content-length", "transfer-encoding", "connection", "date", "server"}
                 kept = [(name, value) for name, value in answer.getheaders() if name.lower() not in dropped]
@@ -211,5 +232,15 @@ def host_name(aws: LocalAws, api: str) -> Generator[str]:
 
         do_GET = do_POST = do_OPTIONS = do_DELETE = do_PUT = do_PATCH = do_HEAD = handle_any  # noqa: N815 - looked up by these names
 
-    with _serving(Front) as address:
-        yield f"http://{address}"
+    with _serving(Tunnel) as address:
+        yield {"HTTPS_PROXY": f"http://{address}", "SSL_CERT_FILE": str(certificate)}
+
+
+def _certificate(name: str) -> Path:
+    """A certificate for `name` that signs itself, with its key, in one file."""
+    path = BUILT / "api.pem"
+    names = ("-subj", "/CN=bedivere-e2e", "-addext", f"subjectAltName=DNS:{name}")
+    kind = ("-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2")
+    run("openssl", "req", *kind, *names, "-keyout", str(path), "-out", str(path) + ".crt")
+    path.write_text(path.read_text() + Path(str(path) + ".crt").read_text())
+    return path

@@ -49,12 +49,22 @@ def log_file(name: str) -> Generator[IO[bytes]]:
         yield log
 
 
-def run(*command: str, environment: Mapping[str, str] | None = None, cwd: Path = ROOT, timeout: float = 900) -> str:
-    """Run a program to its end and return what it printed. Raises `Failed` with the end of that."""
+def run(
+    *command: str,
+    environment: Mapping[str, str] | None = None,
+    cwd: Path = ROOT,
+    timeout: float = 900,
+    typed: str = "",
+) -> str:
+    """Run a program to its end, with what a person would have `typed`, and return what it printed.
+
+    Raises `Failed` with the end of that.
+    """
     done = subprocess.run(
         command,
         cwd=cwd,
         env=environment,
+        input=typed,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

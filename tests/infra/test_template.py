@@ -5,7 +5,7 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import yaml
@@ -142,11 +142,11 @@ def test_each_default_is_one_that_its_parameter_allows(template: Mapping[str, An
 
 def test_each_setting_of_samconfig_is_a_parameter_and_a_value_that_it_allows(template: Mapping[str, Any]) -> None:
     config = tomllib.loads((ROOT / "samconfig.toml").read_text(encoding="utf-8"))
+    environments = {name: commands for name, commands in config.items() if name != "version"}
     given = [
         override.split("=", 1)
-        for name, commands in config.items()
-        if name != "version"
-        for override in commands["deploy"]["parameters"].get("parameter_overrides", [])
+        for commands in environments.values()
+        for override in commands["global"]["parameters"].get("parameter_overrides", [])
     ]
 
     assert given
@@ -156,7 +156,88 @@ def test_each_setting_of_samconfig_is_a_parameter_and_a_value_that_it_allows(tem
         assert value in map(str, parameter.get("AllowedValues", [value])), name
 
 
+def test_parameters_stand_where_the_build_reads_them_too() -> None:
+    config = tomllib.loads((ROOT / "samconfig.toml").read_text(encoding="utf-8"))
+    sections = {
+        f"{name}.{command}"
+        for name, commands in config.items()
+        if name != "version"
+        for command, section in commands.items()
+        if "parameter_overrides" in section["parameters"]
+    }
+
+    assert sections == {"staging.global", "prod.global"}
+
+
 # The function
+
+
+def depends_on(value: object, template: Mapping[str, Any]) -> set[str]:
+    """The parameters that decide a value, through the conditions that are named in it."""
+    names: set[str] = set()
+    if isinstance(value, list):
+        return names.union(*(depends_on(part, template) for part in cast("list[object]", value)))
+    if not isinstance(value, dict):
+        return names
+    for key, inner in cast("dict[str, Any]", value).items():
+        if key == "Fn::If":
+            names |= depends_on({"Condition": inner[0]}, template) | depends_on(inner[1:], template)
+        elif key == "Condition":
+            names |= depends_on(template["Conditions"][inner], template)
+        elif key == "Ref":
+            names |= {inner} & template["Parameters"].keys()
+        elif key == "Fn::Sub":
+            text: str = inner if isinstance(inner, str) else inner[0]
+            names |= {*re.findall(r"\$\{(\w+)\}", text)} & template["Parameters"].keys()
+            names |= depends_on([] if isinstance(inner, str) else inner[1], template)
+        else:
+            names |= depends_on(inner, template)
+    return names
+
+
+def test_each_parameter_that_a_version_depends_on_makes_another_image(template: Mapping[str, Any]) -> None:
+    function = template["Resources"]["Function"]
+    # Of the function as a whole or of its alias, and so in force without a new version.
+    elsewhere = {"DeploymentPreference", "ProvisionedConcurrencyConfig", "ReservedConcurrentExecutions", "Role"}
+    versioned = {name: value for name, value in function["Properties"].items() if name not in elsewhere}
+    arguments = function["Metadata"]["DockerBuildArgs"]
+
+    # The processor is the image's own.
+    assert depends_on(arguments["SETTINGS"], template) == depends_on(versioned, template) - {"Architecture"}
+    label = (ROOT / "infra" / "Dockerfile").read_text(encoding="utf-8").rpartition("FROM ")[2]
+    assert re.search(r'^ARG SETTINGS=""\nLABEL bedivere\.settings="\$\{SETTINGS\}"$', label, re.MULTILINE)
+
+
+def version_of(image: str) -> str:
+    """The name of the version in what the template is translated to, with that image pushed."""
+    translator = Path(__file__).with_name("translate.py")
+    done = run(tool("sam", "python"), "-W", "ignore", str(translator), str(TEMPLATE), f"ImageTag={image}")
+    translated = json.loads(done.stdout[done.stdout.index("{") :])
+    (version,) = [
+        name for name, resource in translated["Resources"].items() if resource["Type"] == "AWS::Lambda::Version"
+    ]
+    return version
+
+
+@pytest.mark.e2e
+def test_another_image_is_another_version_and_the_same_image_is_the_same() -> None:
+    first = version_of("1")
+
+    assert version_of("1") == first
+    assert version_of("2") != first
+
+
+@pytest.mark.e2e
+def test_sam_builds_the_image_with_the_values_of_the_parameters() -> None:
+    program = Path(__file__).with_name("build_arguments.py")
+    python = tool("sam", "python")
+
+    def given(*parameters: str) -> Mapping[str, str]:
+        done = run(python, "-W", "ignore", str(program), str(TEMPLATE), *parameters)
+        return json.loads(done.stdout[done.stdout.index("{") :])
+
+    assert "RefreshSeconds=60 " in given()["SETTINGS"]
+    assert "RefreshSeconds=7 " in given("RefreshSeconds=7")["SETTINGS"]
 
 
 def test_each_variable_of_the_function_is_a_setting(environment: Mapping[str, Any]) -> None:
@@ -230,6 +311,17 @@ def test_the_access_log_is_json_with_the_integration_error_and_without_the_clien
 # What it may do
 
 
+def resources_of(role: Mapping[str, Any], service: str) -> Iterator[tuple[str | None, str]]:
+    """Each resource of a service that a role may change, after the condition under which it may."""
+    for policy in role["Properties"]["Policies"]:
+        for given in policy["PolicyDocument"]["Statement"]:
+            condition, statement = (given["Fn::If"][0], given["Fn::If"][1]) if "Fn::If" in given else (None, given)
+            if any(action.startswith(f"{service}:") for action in listed(statement["Action"])):
+                found: Any = statement["Resource"]
+                several = cast("list[object]", found if isinstance(found, list) else [found])
+                yield from ((condition, json.dumps(resource)) for resource in several)
+
+
 def statements(role: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     for policy in role["Properties"].get("Policies", []):
         for statement in policy["PolicyDocument"]["Statement"]:
@@ -288,6 +380,58 @@ def test_the_role_that_github_assumes_touches_no_roles_but_hands_one_on() -> Non
     assert {action for action in actions(role) if action.startswith("iam:")} == {"iam:PassRole"}
     (trust,) = role["Properties"]["AssumeRolePolicyDocument"]["Statement"]
     assert set(trust["Condition"]) == {"StringEquals"}
+
+
+def test_a_pipeline_without_a_zone_changes_none_and_with_one_only_the_one_name_in_it() -> None:
+    role = read(DEPLOY_ROLE)["Resources"]["StackRole"]
+    zones = [(condition, resource) for condition, resource in resources_of(role, "route53") if "hostedzone" in resource]
+    (change,) = [one for one in statements(role) if one["Action"] == "route53:ChangeResourceRecordSets"]
+
+    assert zones
+    assert {condition for condition, _ in resources_of(role, "route53")} == {"HasZone"}
+    assert [resource for _, resource in zones if "hostedzone/${HostedZoneId}" not in resource] == []
+    assert change["Condition"] == {
+        "ForAllValues:StringEquals": {
+            "route53:ChangeResourceRecordSetsNormalizedRecordNames": [{"Ref": "DomainName"}],
+        }
+    }
+
+
+def test_a_pipeline_reaches_no_domain_but_its_own_and_no_other_region() -> None:
+    role = read(DEPLOY_ROLE)["Resources"]["StackRole"]
+    gateways = [*resources_of(role, "apigateway")]
+
+    assert [resource for _, resource in gateways if "${AWS::Region}" not in resource] == []
+    domains = [(condition, resource) for condition, resource in gateways if "domainnames" in resource]
+    assert {condition for condition, _ in domains} == {"HasDomain"}
+    assert [
+        resource for _, resource in domains if "domainnames/" in resource and "/${DomainName}" not in resource
+    ] == []
+
+
+def test_a_pipeline_needs_no_bucket_that_other_stacks_use() -> None:
+    text = DEPLOY_ROLE.read_text(encoding="utf-8")
+    workflow = (ROOT / ".github" / "workflows" / "deploy.yml").read_text(encoding="utf-8")
+
+    assert "aws-sam-cli-managed-default" not in text
+    assert "--no-resolve-s3 --s3-bucket ${ARTIFACTS_BUCKET:?" in workflow
+
+
+def test_each_variable_of_the_workflow_is_an_output_of_the_pipeline() -> None:
+    workflow = (ROOT / ".github" / "workflows" / "deploy.yml").read_text(encoding="utf-8")
+    outputs = json.dumps(read(DEPLOY_ROLE)["Outputs"])
+    asked = {*re.findall(r"vars\.(\w+)", workflow)} - {"AWS_REGION"}
+
+    assert asked == {*re.findall(r"variable (AWS_\w+)", outputs)}
+
+
+def test_publishing_may_do_what_the_documentation_says_it_must() -> None:
+    role = read(DEPLOY_ROLE)["Resources"]["DeployRole"]
+    (publish,) = [one for one in statements(role) if one.get("Sid") == "PublishTheDataset"]
+    text = (ROOT / "docs" / "deploying.md").read_text(encoding="utf-8")
+    (sentence,) = re.findall(r"^The role needs (.*?), and nothing else", text, re.MULTILINE | re.DOTALL)
+
+    assert {*re.findall(r"`(s3:\w+)`", sentence)} == {*publish["Action"]}
 
 
 # What outlives the stack, and what pages

@@ -349,7 +349,7 @@ class TestTablesOfOthers:
         self, make_table: TableMaker, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(reading, "_MAX_DOCUMENT_CHUNKS", 2)
-        rows = {"text": ["x"] * 3, "path": ["x.txt"] * 3, "chunk": pa.array([0, 1, 2], pa.int32())}
+        rows: dict[str, object] = {"text": ["x"] * 3, "path": ["x.txt"] * 3, "chunk": pa.array([0, 1, 2], pa.int32())}
         code, sentence = refusal(make_table(rows), path="x.txt")
         assert code is ErrorCode.INVALID_ARGUMENT
         assert "fetch them by id" in sentence

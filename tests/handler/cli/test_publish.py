@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -146,10 +146,7 @@ def test_an_address_that_is_none_is_wrong_usage(run: Run, tmp_path: Path, comman
 def test_an_interrupted_run_says_that_the_current_release_is_untouched(
     run: Run, store: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupt(*_: Any, **__: Any) -> NoReturn:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(publish, "publish", interrupt)
+    monkeypatch.setattr(publish, "publish", lambda *_, **__: signal.raise_signal(signal.SIGINT))  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
     result = run("publish", "db", store)
 
     assert result.exit_code == 130
@@ -227,6 +224,27 @@ def test_nothing_published_is_an_answer(run: Run, store: str) -> None:
     assert (result.exit_code, result.stdout) == (0, "Nothing has been published there.\n")
 
 
+@pytest.mark.parametrize("lost", [b"{}", b" " * (1 << 24), None], ids=["damaged", "too large", "missing"])
+def test_a_lost_pointer_is_a_note_to_the_list_and_is_mended_by_naming_a_release(
+    run: Run, store: str, two_releases: list[str], lost: bytes | None
+) -> None:
+    opened = open_store(store)
+    opened.delete([POINTER_KEY])
+    if lost is not None:
+        opened.put(POINTER_KEY, lost)
+
+    listed = run("releases", store)
+    assert listed.exit_code == 0
+    assert all(release in listed.stdout for release in two_releases)
+    assert "* is current" not in listed.stdout
+    assert "bedivere rollback STORE RELEASE" in listed.stderr
+    assert run("prune", store, "--keep", 1).stderr.startswith("RELEASE_DAMAGED: ")
+    assert run("rollback", store).stderr.startswith("RELEASE_DAMAGED: ")
+
+    assert run("rollback", store, two_releases[0]).exit_code == 0
+    assert run("releases", store).stderr == ""
+
+
 # rollback
 
 
@@ -273,6 +291,27 @@ def test_the_grace_is_a_day_where_none_is_given(run: Run, store: str, monkeypatc
     assert asked == [history.GRACE]
 
 
-@pytest.mark.parametrize("arguments", [[], ["--keep", "0"], ["--keep", "1", "--grace-hours", "-1"]])
+def test_what_could_not_be_removed_is_a_note(run: Run, store: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(history, "prune", lambda *_, **__: history.Pruned((), 0, 0, ("It takes a right.",)))  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
+
+    assert run("prune", store, "--keep", 1).stderr == "note: It takes a right.\n"
+    assert json.loads(run("prune", store, "--keep", 1, "--json").stdout)["notes"] == ["It takes a right."]
+
+
+@pytest.mark.parametrize(("command", "name"), [(["rollback"], "rollback"), (["prune", "--keep", "1"], "prune")])
+def test_a_command_that_is_interrupted_says_so_in_one_line(
+    run: Run, store: str, monkeypatch: pytest.MonkeyPatch, command: list[str], name: str
+) -> None:
+    monkeypatch.setattr(history, name, lambda *_, **__: signal.raise_signal(signal.SIGINT))  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
+    result = run(*command, store)
+
+    assert result.exit_code == 130
+    assert result.stderr.startswith("Interrupted: ")
+    assert result.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "arguments", [[], ["--keep", "0"], ["--keep", "1", "--grace-hours", "-1"], ["--keep", "1", "--grace-hours", "nan"]]
+)
 def test_pruning_without_a_number_to_keep_is_wrong_usage(run: Run, store: str, arguments: list[str]) -> None:
     assert run("prune", store, *arguments).exit_code == 2

@@ -113,13 +113,16 @@ def test_a_database_that_is_missing_is_said_by_its_code(serve: Serve, tmp_path: 
     assert all(detail.startswith("DATABASE_NOT_FOUND: ") for detail in misses.values())
 
 
-def test_a_dataset_that_is_loading_is_asked_again(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("code", [ErrorCode.DATASET_LOADING, ErrorCode.DEADLINE_EXCEEDED])
+def test_a_dataset_that_is_loading_is_asked_again(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch, code: ErrorCode
+) -> None:
     answers = iter([True, True])
     real = Retriever.context
 
     async def loading(self: Retriever, *arguments: Any) -> ContextReply:
         if next(answers, False):
-            raise BedivereError(ErrorCode.DATASET_LOADING, "The dataset is still being fetched: call again.")
+            raise BedivereError(code, "The dataset is still being fetched: call again.")
         return await real(self, *arguments)
 
     monkeypatch.setattr(Retriever, "context", loading)
@@ -134,6 +137,17 @@ def test_a_dataset_that_never_loads_is_given_up(serve: Serve, monkeypatch: pytes
     monkeypatch.setattr(Retriever, "context", loading)
     monkeypatch.setattr(checks, "_LOADING_SECONDS", -1.0)
     assert failed(found(serve()))["stateless: search"].startswith("DATASET_LOADING: ")
+
+
+def test_a_call_that_is_cut_short_after_one_was_answered_is_a_miss(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def slow(*_: object) -> ContextReply:
+        raise BedivereError(ErrorCode.DEADLINE_EXCEEDED, "No result within 4.0 seconds: call again.")
+
+    monkeypatch.setattr(Retriever, "context", slow)
+    misses = failed(found(serve(), "signing key"))
+    assert misses == {f"{era}: context": "DEADLINE_EXCEEDED: No result within 4.0 seconds: call again." for era in ERAS}
 
 
 def test_a_server_of_one_era_only_is_found_out(serve: Serve) -> None:
@@ -211,7 +225,7 @@ def saying(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """saying(check, ...) has the command find these checks."""
 
     def say(*given: Check) -> None:
-        async def found(*_: object) -> list[Check]:
+        async def found(*_: object, **__: object) -> list[Check]:
             return list(given)
 
         monkeypatch.setattr(checks, "smoke", found)
@@ -238,6 +252,28 @@ def test_a_check_that_fails_is_exit_code_1_and_its_words_are_printed_as_they_are
     assert "FAIL" in out
     assert "no hit for '[bold]'" in out
     assert out.splitlines()[-1] == "1 of 2 checks failed."
+
+
+def test_without_a_dataset_nothing_is_searched_and_all_else_is_tried(serve: Serve, tmp_path: Path) -> None:
+    nothing = serve(database=str(tmp_path / "none"))
+
+    checked = {check.name: check for check in asyncio.run(smoke(URL, dataset=False, transport=nothing, pause=0))}
+
+    assert list(checked) == [name for name in ALL if not name.endswith((": search", ": context"))]
+    assert failed(checked) == {}
+
+
+def test_the_command_says_whether_there_is_a_dataset(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[object] = []
+
+    async def found(*_: object, dataset: bool) -> list[Check]:
+        asked.append(dataset)
+        return [PASSED]
+
+    monkeypatch.setattr(checks, "smoke", found)
+    run(URL)
+    run(URL, "--without-dataset")
+    assert asked == [True, False]
 
 
 def test_json_holds_every_check(saying: Callable[..., None]) -> None:

@@ -49,7 +49,8 @@ class MemoryStore:
             raise BedivereError(self.failure, "The store fails, as it was told to.")
 
     def put(self, key: str, data: bytes, *, if_tag: str | None = None, if_absent: bool = False) -> str:
-        if if_tag or (if_absent and key in self.objects):
+        there = hashlib.sha256(self.objects[key]).hexdigest() if key in self.objects else None
+        if (if_tag or if_absent) and there != if_tag:
             raise Conflict(key)
         self.objects[key] = data
         return hashlib.sha256(data).hexdigest()

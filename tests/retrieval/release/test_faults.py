@@ -112,7 +112,7 @@ class Stage:
 @pytest.fixture
 def stage(s3: S3Server, bucket: str, session: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
 
-    def one_session() -> Any:
+    def one_session(**_: Any) -> Any:
         return session
 
     monkeypatch.setattr("boto3.session.Session", one_session)

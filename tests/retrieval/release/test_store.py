@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,7 @@ from botocore.exceptions import (
 from retrieval.errors import BedivereError, ErrorCode
 from retrieval.release import store as store_module
 from retrieval.release.folder import FolderStore
-from retrieval.release.store import Conflict, Fetched, S3Store, Store, open_store
+from retrieval.release.store import Conflict, Denied, Fetched, S3Store, Store, TooLarge, open_store
 from tests.s3_server import PAGE_KEYS, S3Server
 
 LIMIT = 1 << 20
@@ -400,8 +401,156 @@ def test_missing_credentials_are_denied(s3: S3Server, monkeypatch: pytest.Monkey
     assert code_of(lambda: S3Store("some-bucket").get("a", max_bytes=1)) == ErrorCode.STORE_DENIED
 
 
-def answer(code: str) -> ClientError:
-    return ClientError({"Error": {"Code": code, "Message": "arn:aws:iam::1:user/secret"}}, "GetObject")
+@dataclass(frozen=True)
+class Misconfigured:
+    """Settings of AWS that cannot be used, `HERE` standing for a folder with `files`; what is said of them."""
+
+    name: str
+    settings: dict[str, str]
+    code: ErrorCode
+    says: str
+    files: dict[str, str] = field(default_factory=dict[str, str])
+
+
+SSO_CONFIG = (
+    "[default]\nsso_start_url = https://x.awsapps.com/start\nsso_region = eu-west-1\n"
+    "sso_account_id = 123456789012\nsso_role_name = r\n"
+)
+SSO_TOKEN = '{"accessToken": "secret", "region": "eu-west-1", "expiresAt": "2020-01-01T00:00:00Z"}'
+MISCONFIGURED = [
+    Misconfigured(
+        "a malformed configuration file",
+        {"AWS_CONFIG_FILE": "HERE/config"},
+        ErrorCode.SETTING_INVALID,
+        "AWS_CONFIG_FILE",
+        {"config": "nonsense\n[profile"},
+    ),
+    Misconfigured(
+        "a malformed credentials file",
+        {"AWS_SHARED_CREDENTIALS_FILE": "HERE/credentials"},
+        ErrorCode.SETTING_INVALID,
+        "AWS_SHARED_CREDENTIALS_FILE",
+        {"credentials": "[default\n"},
+    ),
+    Misconfigured("a missing CA bundle", {"AWS_CA_BUNDLE": "HERE/none"}, ErrorCode.SETTING_INVALID, "AWS_CA_BUNDLE"),
+    Misconfigured(
+        "a CA bundle without certificates",
+        {"AWS_CONFIG_FILE": "HERE/config"},
+        ErrorCode.SETTING_INVALID,
+        "ca_bundle",
+        {"config": "[default]\nca_bundle = HERE/config\n"},
+    ),
+    Misconfigured(
+        "a region that is none",
+        {"AWS_DEFAULT_REGION": "eu west!"},
+        ErrorCode.SETTING_INVALID,
+        "AWS_DEFAULT_REGION",
+    ),
+    Misconfigured(
+        "a profile that does not exist", {"AWS_PROFILE": "secret"}, ErrorCode.STORE_DENIED, "AWS_PROFILE names"
+    ),
+    Misconfigured("half of the credentials", {"AWS_SECRET_ACCESS_KEY": ""}, ErrorCode.STORE_DENIED, "only half"),
+    Misconfigured(
+        "a sign-in that has expired",
+        {"AWS_CONFIG_FILE": "HERE/config", "AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": ""},
+        ErrorCode.STORE_DENIED,
+        "aws sso login",
+        {
+            "config": SSO_CONFIG,
+            # Named by the SHA-1 of the address.
+            f".aws/sso/cache/{hashlib.sha1(b'https://x.awsapps.com/start').hexdigest()}.json": SSO_TOKEN,
+        },
+    ),
+    Misconfigured(
+        "a sign-in that never was",
+        {"AWS_CONFIG_FILE": "HERE/config", "AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": ""},
+        ErrorCode.STORE_DENIED,
+        "aws sso login",
+        {"config": SSO_CONFIG},
+    ),
+    Misconfigured(
+        "a program for credentials that is not there",
+        {"AWS_CONFIG_FILE": "HERE/config", "AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": ""},
+        ErrorCode.STORE_DENIED,
+        "no valid AWS credentials",
+        {"config": "[default]\ncredential_process = HERE/secret\n"},
+    ),
+    Misconfigured(
+        "a token file that is not there",
+        {
+            "AWS_WEB_IDENTITY_TOKEN_FILE": "HERE/secret",
+            "AWS_ROLE_ARN": "arn:aws:iam::123456789012:role/secret",
+            "AWS_ACCESS_KEY_ID": "",
+            "AWS_SECRET_ACCESS_KEY": "",
+        },
+        ErrorCode.STORE_DENIED,
+        "no valid AWS credentials",
+    ),
+    Misconfigured(
+        "a role without the profile that it comes from",
+        {"AWS_CONFIG_FILE": "HERE/config", "AWS_PROFILE": "p", "AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": ""},
+        ErrorCode.SETTING_INVALID,
+        "a setting of AWS",
+        {"config": "[profile p]\nrole_arn = arn:aws:iam::1:role/secret\nsource_profile = q\n"},
+    ),
+]
+
+
+@pytest.mark.parametrize("wrong", MISCONFIGURED, ids=lambda wrong: wrong.name)
+def test_settings_of_aws_that_cannot_be_used_are_named_as_the_cause(
+    s3: S3Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, wrong: Misconfigured
+) -> None:
+    for name, text in wrong.files.items():
+        file = tmp_path / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text.replace("HERE", str(tmp_path)))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name, value in wrong.settings.items():
+        if value:
+            monkeypatch.setenv(name, value.replace("HERE", str(tmp_path)))
+        else:
+            monkeypatch.delenv(name)
+
+    with pytest.raises(BedivereError) as caught:
+        S3Store("some-bucket", attempts=1).get("current.json", max_bytes=1)
+
+    assert caught.value.code == wrong.code
+    assert wrong.says in caught.value.sentence
+    assert "some-bucket" in caught.value.sentence
+    assert str(tmp_path) not in str(caught.value)
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("operation", "right"),
+    [("PutObject", "s3:PutObject"), ("ListObjectsV2", "s3:ListBucket"), ("SomethingElse", None)],
+)
+def test_a_refusal_names_the_right_that_is_lacking(
+    s3_store: S3Store, monkeypatch: pytest.MonkeyPatch, operation: str, right: str | None
+) -> None:
+    def fail(**_: object) -> None:
+        raise answer("AccessDenied", operation)
+
+    monkeypatch.setattr(client_of(s3_store), "get_object", fail)
+
+    with pytest.raises(Denied) as caught:
+        s3_store.get("current.json", max_bytes=1)
+    assert caught.value.right == right
+    assert ("s3:" in caught.value.sentence) == (right is not None)
+
+
+def test_an_object_that_is_too_large_can_be_replaced_by_its_tag(store: Store) -> None:
+    tag = store.put("current.json", b"12345")
+
+    with pytest.raises(TooLarge) as caught:
+        store.get("current.json", max_bytes=4)
+    assert caught.value.tag == tag
+    store.put("current.json", b"1", if_tag=caught.value.tag)
+    assert get(store, "current.json").data == b"1"
+
+
+def answer(code: str, operation: str = "GetObject") -> ClientError:
+    return ClientError({"Error": {"Code": code, "Message": "arn:aws:iam::1:user/secret"}}, operation)
 
 
 @pytest.mark.parametrize(

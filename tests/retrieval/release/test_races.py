@@ -1,0 +1,166 @@
+"""Rolling back to a release while it is pruned, in every order of their steps: what is current has all of its parts."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from retrieval.errors import BedivereError, ErrorCode
+from retrieval.release import history
+from retrieval.release.history import prune, rollback
+from retrieval.release.store import Store
+from tests.retrieval.release.crafted import MemoryStore
+from tests.retrieval.release.releasing import MAX_BYTES, NOW, Clock, assert_whole, keys, pointer_of, publish_editions
+
+ROLLBACK, PRUNE = "rollback", "prune"
+TO_THE_END = 1000
+# What a rollback that came too late may say.
+TOO_LATE = {ErrorCode.RELEASE_NOT_FOUND, ErrorCode.RELEASE_DAMAGED}
+
+
+class Turns:
+    """Lets those who share a store take one step each time that they are named in `order`."""
+
+    def __init__(self, order: Iterable[str] = ()) -> None:
+        self.steps: dict[str, int] = {}
+        self._order = deque(order)
+        self._ended: set[str] = set()
+        self._changed = threading.Condition()
+
+    def of(self, who: str, store: Store) -> Store:
+        """The store, as `who` sees it."""
+        return cast("Store", _Turn(self, who, store))
+
+    def take(self, who: str, call: Callable[[], object]) -> object:
+        with self._changed:
+            self._changed.wait_for(lambda: self._is_next(who))
+            if self._order:
+                self._order.popleft()
+            self.steps[who] = self.steps.get(who, 0) + 1
+            try:
+                return call()
+            finally:
+                self._changed.notify_all()
+
+    def end(self, who: str) -> None:
+        with self._changed:
+            self._ended.add(who)
+            self._changed.notify_all()
+
+    def _is_next(self, who: str) -> bool:
+        while self._order and self._order[0] in self._ended:
+            self._order.popleft()
+        return not self._order or self._order[0] == who
+
+
+class _Turn:
+    def __init__(self, turns: Turns, who: str, store: Store) -> None:
+        self._turns = turns
+        self._who = who
+        self._store = store
+
+    def __getattr__(self, name: str) -> Any:
+        ask = getattr(self._store, name)
+
+        def take(*arguments: Any, **options: Any) -> object:
+            return self._turns.take(self._who, lambda: ask(*arguments, **options))
+
+        return take
+
+
+def copy_of(store: Store) -> dict[str, bytes]:
+    return {key: b"".join(store.stream(key)) for key in keys(store)}
+
+
+def put_back(store: Store, objects: dict[str, bytes]) -> None:
+    store.delete(keys(store))
+    for key, data in objects.items():
+        store.put(key, data)
+
+
+def run(store: Store, target: str, order: Iterable[str]) -> tuple[Turns, dict[str, object]]:
+    """Rolls back to `target` and prunes all but the newest release; what came of either."""
+    turns = Turns(order)
+    asks: dict[str, Callable[[Store], object]] = {
+        ROLLBACK: lambda seen: rollback(seen, target),
+        PRUNE: lambda seen: prune(seen, 1, grace=NOW),
+    }
+    outcomes: dict[str, object] = {}
+
+    def act(who: str) -> None:
+        try:
+            outcomes[who] = asks[who](turns.of(who, store))
+        except BedivereError as error:
+            outcomes[who] = error
+        finally:
+            turns.end(who)
+
+    threads = [threading.Thread(target=act, args=(who,)) for who in asks]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return turns, outcomes
+
+
+@pytest.fixture
+def two(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Two releases, the older first; the clock has moved on since."""
+    ids = publish_editions(store, tmp_path, 2)
+    monkeypatch.setattr(history, "datetime", Clock)
+    return ids
+
+
+@pytest.mark.parametrize(("first", "second"), [(ROLLBACK, PRUNE), (PRUNE, ROLLBACK)])
+def test_wherever_the_one_comes_between_the_steps_of_the_other_what_is_current_is_whole(
+    store: Store, two: list[str], first: str, second: str
+) -> None:
+    before = copy_of(store)
+    rolled_back: set[bool] = set()
+    step, steps = 0, 1
+    while step < steps:
+        put_back(store, before)
+        turns, outcomes = run(store, two[0], [first] * step + [second] * TO_THE_END)
+        rolled_back.add(check(store, two, outcomes))
+        step, steps = step + 1, max(steps, turns.steps[first])
+
+    # Neither of them wins always: the orders were different ones.
+    assert rolled_back == {True, False}
+
+
+@pytest.mark.parametrize(("first", "second"), [(ROLLBACK, PRUNE), (PRUNE, ROLLBACK)])
+def test_wherever_the_two_take_turns_twice_what_is_current_is_whole(
+    folder: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: str, second: str
+) -> None:
+    two = publish_editions(folder, tmp_path, 2)
+    monkeypatch.setattr(history, "datetime", Clock)
+    before = copy_of(folder)
+    # There are hundreds of orders: a disk would take its time.
+    store = MemoryStore()
+    put_back(store, before)
+    turns, _ = run(store, two[0], [first] * TO_THE_END)
+    for some in range(1, turns.steps[first] + 1):
+        for others in range(1, 16):
+            put_back(store, before)
+            _, outcomes = run(store, two[0], [first] * some + [second] * others + [first] * TO_THE_END)
+            check(store, two, outcomes)
+
+
+def check(store: Store, two: list[str], outcomes: dict[str, object]) -> bool:
+    """Whether it was rolled back; whatever came of either, what is current is whole and nothing else is claimed."""
+    current = pointer_of(store).release
+    assert_whole(store, current)
+    kept = store.get(f"releases/{current}/manifest.json", max_bytes=MAX_BYTES)
+    assert kept is not None
+    assert not [key for key in keys(store) if key.endswith("pending.json")]
+    rolled_back = outcomes[ROLLBACK]
+    failed = rolled_back if isinstance(rolled_back, BedivereError) else None
+    assert current == (two[1] if failed else two[0])
+    assert failed is None or failed.code in TOO_LATE
+    assert not isinstance(outcomes[PRUNE], BedivereError)
+    return failed is None
