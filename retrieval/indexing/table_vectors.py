@@ -219,7 +219,8 @@ class TableVectors:
         except EmbeddingUnavailable as failure:
             if failure.reason == "not_configured":
                 raise _not_set(failure.sentence) from None
-            kept = f"{len(cache):,} vectors are kept for the next run" if len(cache) else "nothing was embedded"
+            vectors = sum(key in cache for key in self._used)
+            kept = f"{vectors:,} vectors are kept for the next run" if vectors else "nothing was embedded"
             # Of a refused key the provider's own words may quote a part.
             cause = None if failure.reason == "refused" else failure.__cause__
             raise BedivereError(

@@ -16,8 +16,8 @@ STUB_CHARS: Final = 60
 STUB_FACTOR: Final = 0.5
 """What the score of a stub is multiplied by for its place; the score that is shown stays."""
 
-# Of a hyphenated word in a sentence: names of services are in few rows, "read-only" is in many.
-_FEW_ROWS: Final = 3
+_FEW_ROWS: Final = 5
+_BEST_RANKS: Final = 3
 
 _HEADING: Final = re.compile(r"^\s{0,3}#{1,6}[^\n]*$|^[=~^\"'`#*+-]{3,}$", re.MULTILINE)
 _LINK: Final = re.compile(r"!?\[[^\]\n]*\]\([^)\n]*\)|<?https?://[^\s>]+>?|`[^`\n]+ <[^>\n]+>`_+")
@@ -28,28 +28,27 @@ _MARKS: Final = re.compile(r"[\W_]+")
 def exact_first(ranked: Sequence[Ranked], question: str) -> list[Ranked]:
     """`ranked` with the rows that hold the most of what `question` names or quotes first, marked `exact`.
 
-    What it names are identifiers, as written but for upper and lower case. A hyphenated word is one where it is all
-    that is asked, or where few rows hold it: in a sentence it may be a word like others. Otherwise the order stays.
+    What it names are identifiers, as written but for upper and lower case. Otherwise the order stays.
     """
     held = [0] * len(ranked)
-    for needle, most in _needles(question, len(ranked)).items():
+    for needle, hyphenated in _needles(question).items():
         pattern = _pattern(needle)
         places = [place for place, one in enumerate(ranked) if _holds(one, pattern)]
-        if len(places) <= most:
-            for place in places:
-                held[place] += 1
+        if hyphenated:
+            # In a sentence it may be a word like others: then many rows hold it, and words alone rank them no higher.
+            best = [place for place in places if (ranked[place].text_rank or len(ranked)) <= _BEST_RANKS]
+            places = best if len(places) <= _FEW_ROWS else []
+        for place in places:
+            held[place] += 1
     order = sorted(range(len(ranked)), key=lambda place: (-held[place], place))
     return [replace(ranked[place], why="exact") if held[place] else ranked[place] for place in order]
 
 
-def _needles(question: str, rows: int) -> dict[str, int]:
-    """What an exact match holds, with the number of rows beyond which it says nothing."""
+def _needles(question: str) -> dict[str, bool]:
+    """What an exact match holds, and whether it is a hyphenated word in a sentence."""
     alone = question.strip().strip(_QUOTES)
-    names = {
-        name: _FEW_ROWS if lexicon.is_hyphenated(name) and name != alone else rows
-        for name in lexicon.identifiers(question)
-    }
-    return {**names, **dict.fromkeys(lexicon.quoted(question), rows)}
+    names = {name: lexicon.is_hyphenated(name) and name != alone for name in lexicon.identifiers(question)}
+    return {**names, **dict.fromkeys(lexicon.quoted(question), False)}
 
 
 def order(ranked: Sequence[Ranked], boosts: Mapping[str, float]) -> list[Ranked]:
@@ -58,7 +57,7 @@ def order(ranked: Sequence[Ranked], boosts: Mapping[str, float]) -> list[Ranked]
     Only the order changes: no row comes in or goes, and no score is another.
     """
     weights = [_weight(one, boosts) for one in ranked]
-    order = sorted(range(len(ranked)), key=lambda place: (-ranked[place].score * weights[place], place))
+    order = sorted(range(len(ranked)), key=lambda place: (-_weighed(ranked[place].score, weights[place]), place))
     return [ranked[place] for place in order]
 
 
@@ -66,6 +65,11 @@ def is_stub(text: str) -> bool:
     """Whether `text` is a heading alone or little but links."""
     bare = _MARKS.sub(" ", _LINK.sub(" ", _HEADING.sub(" ", text[: 20 * STUB_CHARS])))
     return len(bare.strip()) < STUB_CHARS
+
+
+def _weighed(score: float, weight: float) -> float:
+    # The cosine of what is far from the question is below zero.
+    return score * weight if score > 0 else score / weight
 
 
 def _weight(one: Ranked, boosts: Mapping[str, float]) -> float:

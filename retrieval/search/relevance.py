@@ -27,6 +27,9 @@ NEARNESS_WEIGHT: Final = 0.3
 NEARNESS_NEUTRAL: Final = 0.45
 """On the scale from the table's noise, 0, to its own headings, 1: what speaks neither for nor against an answer."""
 
+_FAR: Final = 0.25
+"""Below this it is worth a word."""
+
 LOOKED_AT: Final = 50
 """The best rows that are read for the identifiers of the question."""
 
@@ -75,7 +78,7 @@ def judge(
     nearness = None if ran == "text" else _nearness(ranked, calibration)
     if nearness is not None:
         score += NEARNESS_WEIGHT * (nearness - NEARNESS_NEUTRAL)
-        if nearness < NEARNESS_NEUTRAL:
+        if nearness < _FAR:
             reasons.append("no passage is near in meaning")
     score = min(max(score, 0.0), 1.0)
     return Verdict(score >= threshold, score, threshold, tuple(reasons))

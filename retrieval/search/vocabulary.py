@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias, cast
 
 from retrieval.search import text as lexicon
 
@@ -47,6 +47,7 @@ _TWO_EDITS_FROM_IDENTIFIER: Final = 14
 # What is rarer than this many times the commonest word that was left out may be the rarer word, spelt right.
 _TIMES_LEFT_OUT: Final = 20
 _MAX_CORRECTIONS: Final = 8
+_MOST_COMPARED: Final = 40_000
 _LATIN: Final = "abcdefghijklmnopqrstuvwxyz"
 
 
@@ -71,7 +72,7 @@ def tokens(text: str) -> Iterator[re.Match[str]]:
 
 def stem(word: str) -> str:
     """What the index keeps of `word`, a folded token in lower case."""
-    return _stemmer().stemWord(word)
+    return cast("str", _stemmer().stemWord(word))
 
 
 class Vocabulary:
@@ -178,7 +179,7 @@ class Vocabulary:
             near = [form for form in near if len(form) != len(word) or sorted(form) == sorted(word)]
         if not near and len(word) >= (_TWO_EDITS_IN_ODD_FROM if odd else _TWO_EDITS_FROM):
             # Who makes two mistakes in a word seldom makes one of them in its first letter.
-            near = self._forms.within(word, 2, same_start=odd < _VERY_ODD)
+            near = self._forms.within(word, 2, "anything" if odd >= _VERY_ODD else "start")
         # A word that is not here may be one of those left out, and spelt right.
         least = self.left_out * _TIMES_LEFT_OUT
         return self._forms.best(word, (form for form in near if len(form) >= _SHORTEST), least)
@@ -221,15 +222,22 @@ class _Neighbours:
             return self.within(word, 1)
         return [other for other in set(_one_edit(word)) if other in self.words]
 
-    def within(self, word: str, edits: int, *, same_start: bool = False) -> set[str]:
-        """The words at most `edits` from `word` that begin or end with the same letter, or that begin with it."""
+    def within(self, word: str, edits: int, shared: Literal["start", "end", "anything"] = "end") -> set[str]:
+        """The words at most `edits` from `word`: those that begin as it does, also those that end so, or all there are.
+
+        Where there are very many words, all of them are too many to compare.
+        """
         letters = _letters(word)
         near: set[str] = set()
         for length in range(len(word) - edits, len(word) + edits + 1):
             # Each edit changes the set of letters by two at most, one that changes the length by one.
             most = 2 * edits - abs(length - len(word))
-            ends = [(length, word[0], False), (length, word[-1], True)]
-            for end in ends[:1] if same_start else ends:
+            ends = [(length, word[0], False)]
+            if shared == "anything" and len(self.words) <= _MOST_COMPARED:
+                ends = [end for end in self._ends() if end[0] == length and not end[2]]
+            elif shared != "start":
+                ends.append((length, word[-1], True))
+            for end in ends:
                 near.update(
                     other
                     for other, shape in self._with_end(end)
@@ -243,18 +251,21 @@ class _Neighbours:
         # The first letter is seldom the wrong one.
         return min(frequent, key=lambda other: (other[0] != word[0], -self.words[other][1], other), default=None)
 
+    def _ends(self) -> dict[_End, list[str]]:
+        if self._alike is None:
+            alike: dict[_End, list[str]] = {}
+            for word in self.words:
+                alike.setdefault((len(word), word[0], False), []).append(word)
+                alike.setdefault((len(word), word[-1], True), []).append(word)
+            # Set when it is whole: other threads may be asking.
+            self._alike = alike
+        return self._alike
+
     def _with_end(self, end: _End) -> list[tuple[str, int]]:
         """The words of that length and first or last letter, each with its set of letters."""
         shapes = self._shapes.get(end)
         if shapes is None:
-            if self._alike is None:
-                alike: dict[_End, list[str]] = {}
-                for word in self.words:
-                    alike.setdefault((len(word), word[0], False), []).append(word)
-                    alike.setdefault((len(word), word[-1], True), []).append(word)
-                # Set when it is whole: other threads may be asking.
-                self._alike = alike
-            shapes = self._shapes[end] = [(word, _letters(word)) for word in self._alike.get(end, ())]
+            shapes = self._shapes[end] = [(word, _letters(word)) for word in self._ends().get(end, ())]
         return shapes
 
 

@@ -12,9 +12,11 @@ import lancedb
 import pyarrow as pa
 import pytest
 
+from retrieval import schema
 from retrieval.errors import BedivereError, ErrorCode
 from retrieval.indexing import embedder, lance, table_vectors, vector_index
 from retrieval.indexing.build import build_table
+from retrieval.indexing.calibration import FOREIGN_QUESTIONS
 from retrieval.indexing.job import Options
 from retrieval.indexing.whole import NotWholeError, examine
 from retrieval.provider import Endpoint
@@ -35,6 +37,17 @@ def endpoint(server: EmbeddingServer, **settings: Any) -> Endpoint:
 @pytest.fixture(autouse=True)
 def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:  # pyright: ignore[reportUnusedFunction]
     monkeypatch.setattr(embedder, "FIRST_WAIT_SECONDS", 0.0001)
+
+
+@pytest.fixture(autouse=True)
+def _no_questions(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:  # pyright: ignore[reportUnusedFunction]
+    """What is paid for the documents alone is counted here, but for the tests of the questions themselves."""
+    if request.cls is not TestCalibration:
+
+        def none(*_: object) -> None:
+            return None
+
+        monkeypatch.setattr(table_vectors.TableVectors, "questions", none)
 
 
 @pytest.fixture
@@ -383,3 +396,31 @@ def test_a_lost_table_that_had_vectors_is_told(options: Options) -> None:
     summary = build_table(replace(options, embed=None))
     assert any("--embed" in note for note in summary.notes)
     assert table_vectors.CACHE_SUFFIX == ".vectors"
+
+
+class TestCalibration:
+    def test_how_near_questions_come_is_measured_and_kept_with_the_vectors(
+        self, options: Options, embedding_server: EmbeddingServer
+    ) -> None:
+        for number in range(6):
+            (options.source / f"{number}.md").write_text(f"# Number {number} page\n\nPage {number} says little.\n")
+        build_table(options)
+        measured = schema.measured(table_of(options).schema.field("vector").metadata)["calibration"]
+        assert measured["foreign_questions"] == len(FOREIGN_QUESTIONS)
+        assert -1 <= measured["noise"] < measured["signal"] <= 1
+        assert set(FOREIGN_QUESTIONS) <= set(embedding_server.answered)
+
+    def test_questions_are_paid_for_once(self, options: Options, embedding_server: EmbeddingServer) -> None:
+        build_table(options)
+        embedding_server.answered.clear()
+        (options.source / "more.md").write_text("# More\n\nMore words.\n")
+        build_table(options)
+        assert not set(FOREIGN_QUESTIONS) & set(embedding_server.answered)
+
+    def test_a_provider_that_fails_at_the_questions_costs_the_calibration_and_not_the_table(
+        self, options: Options, embedding_server: EmbeddingServer
+    ) -> None:
+        embedding_server.refuse_after = len(embedding_server.requests) + 1
+        build_table(options)
+        assert "calibration" not in schema.measured(table_of(options).schema.field("vector").metadata)
+        assert len(rows_of(options)) == 3
