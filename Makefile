@@ -44,11 +44,11 @@ export SAM_CLI_TELEMETRY := 0
 # Lambda takes no image with an attestation beside it: "image manifest, config or layer media type is not supported".
 export BUILDX_NO_DEFAULT_ATTESTATIONS := 1
 
-.PHONY: help setup run test lint types walls unit e2e baselines bench conformance format core lock clean image deploy destroy e2e-image
+.PHONY: help setup run test lint types walls unit e2e baselines bench bench-cold import-budget conformance format core lock clean image deploy destroy e2e-image
 
 help: ## What can be done here
 	@echo "Bedivere. Needs Python 3.11 or later, pip and make; everything else goes into .venv"
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 setup: $(READY) ## Make .venv and install what requirements/dev.lock holds, hashes checked (PYTHON=python3.13 for another)
 
@@ -97,6 +97,12 @@ baselines: setup ## Measure the judged handbook anew and write what `make test` 
 
 bench: setup ## Figures, as ratios, without thresholds
 	$(BIN)/python -m tests.bench $(BENCH_ARGS)
+
+bench-cold: setup ## What a cold start costs until its first answer, as ratios (BENCH_ARGS='--rounds 21 --svg FILE')
+	$(BIN)/python -m tests.bench.cold $(BENCH_ARGS)
+
+import-budget: setup ## Renew the list of what may be imported until the first answer
+	$(BIN)/python -m tests.handler.import_budget
 
 conformance: setup ## The official MCP conformance suite against a live server, check by check
 	$(BIN)/pytest --verbose tests/e2e/conformance/test_conformance.py $(PYTEST_ARGS)

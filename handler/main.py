@@ -7,50 +7,53 @@ import gc
 # Nothing that an import makes is garbage: collections between them are time lost, and later ones need not look again.
 gc.disable()
 try:
-    import os
-    from contextlib import suppress
-    from functools import cache
+    from handler.lean import only_to_serve
 
-    from handler.telemetry import PlainRecorder, Recorder, hold_logs, lambda_recorder
-    from retrieval.dataset import Dataset, open_dataset
-    from retrieval.errors import BedivereError, ErrorCode
-    from retrieval.settings import Settings, load_settings
+    with only_to_serve():
+        import os
+        from contextlib import suppress
+        from functools import cache
 
-    ON_LAMBDA = "AWS_LAMBDA_RUNTIME_API" in os.environ
+        from handler.telemetry import PlainRecorder, Recorder, hold_logs, lambda_recorder
+        from retrieval.dataset import Dataset, open_dataset
+        from retrieval.errors import BedivereError, ErrorCode
+        from retrieval.settings import Settings, load_settings
 
-    @cache
-    def _beginning() -> tuple[Settings, Dataset]:
-        """The settings of the process, and its dataset, whose first sync has begun.
+        ON_LAMBDA = "AWS_LAMBDA_RUNTIME_API" in os.environ
 
-        Raises `BedivereError` SETTING_INVALID.
-        """
-        settings = load_settings()
-        dataset = open_dataset(settings)
-        dataset.start()
-        return settings, dataset
+        @cache
+        def _beginning() -> tuple[Settings, Dataset]:
+            """The settings of the process, and its dataset, whose first sync has begun.
 
-    if ON_LAMBDA:
-        # The download runs while the rest is imported. What is wrong with a setting is said when somebody listens.
-        hold_logs()
-        with suppress(BedivereError):
-            _beginning()
+            Raises `BedivereError` SETTING_INVALID.
+            """
+            settings = load_settings()
+            dataset = open_dataset(settings)
+            dataset.start()
+            return settings, dataset
 
-    import asyncio
-    import logging
-    from collections.abc import Callable
-    from typing import Any, cast
+        if ON_LAMBDA:
+            # The download runs while the rest is imported. What is wrong with a setting is said when somebody listens.
+            hold_logs()
+            with suppress(BedivereError):
+                _beginning()
 
-    from mangum import Mangum
-    from mangum.protocols import LifespanCycle
-    from mangum.types import ASGI, LambdaContext, LambdaHandler
-    from starlette.types import ASGIApp
+        import asyncio
+        import logging
+        from collections.abc import Callable
+        from typing import Any, cast
 
-    from handler.app import create_app
-    from handler.authority import gateway_hosts, origins
-    from handler.gateway import Answer, GatewayRequest, answer_ping, check_event, is_ping, refuse_event, request_id
-    from handler.protocol import build_server
-    from handler.refusal import Refused
-    from retrieval.retriever import Retriever
+        from mangum import Mangum
+        from mangum.protocols import LifespanCycle
+        from mangum.types import ASGI, LambdaContext, LambdaHandler
+        from starlette.types import ASGIApp
+
+        from handler.app import create_app
+        from handler.authority import gateway_hosts, origins
+        from handler.gateway import Answer, GatewayRequest, answer_ping, check_event, is_ping, refuse_event, request_id
+        from handler.protocol import build_server
+        from handler.refusal import Refused
+        from retrieval.retriever import Retriever
 finally:
     gc.freeze()
     gc.enable()
@@ -184,4 +187,9 @@ def lambda_handler(event: dict[str, Any], context: object) -> Answer:
 
 
 if ON_LAMBDA:
-    _process_handler()
+    gc.disable()
+    try:
+        _process_handler()
+    finally:
+        gc.freeze()
+        gc.enable()

@@ -7,6 +7,7 @@ import json
 import logging
 import traceback
 from collections.abc import Mapping
+from functools import cache
 from typing import Any, Final
 
 from mcp.server.caching import CacheHint
@@ -73,12 +74,20 @@ def build_server(settings: Settings, retriever: Retriever, recorder: Recorder | 
     retriever.dataset.listen(reporting.sync_finished)
     retriever.count_tokens(reporting.tokens_embedded)
     service = Service(settings, retriever)
-    listed = {
-        name: Tool(
+
+    @cache
+    def input_schema(name: str) -> dict[str, Any]:
+        return TOOLS[name].input_schema(settings)
+
+    @cache
+    def listed(name: str) -> Tool:
+        # Made when somebody asks: a call needs its own tool's at most, and a schema takes milliseconds.
+        tool = TOOLS[name]
+        return Tool(
             name=name,
             title=tool.title,
             description=tool.description,
-            input_schema=tool.input_schema(settings),
+            input_schema=input_schema(name),
             output_schema=tool.output_schema(),
             annotations=ToolAnnotations(
                 title=tool.title,
@@ -88,12 +97,10 @@ def build_server(settings: Settings, retriever: Retriever, recorder: Recorder | 
                 open_world_hint=False,
             ),
         )
-        for name, tool in TOOLS.items()
-    }
 
     async def list_tools(context: ServerRequestContext[Any], params: PaginatedRequestParams | None) -> ListToolsResult:
         del context, params
-        return ListToolsResult(tools=list(listed.values()))
+        return ListToolsResult(tools=[listed(name) for name in TOOLS])
 
     async def call_tool(context: ServerRequestContext[Any], params: CallToolRequestParams) -> CallToolResult:
         if params.name not in TOOLS:
@@ -103,16 +110,13 @@ def build_server(settings: Settings, retriever: Retriever, recorder: Recorder | 
         own = service.for_call(None if seconds is None else seconds - _QUESTION_SECONDS)
         return await _call(own, reporting, params.name, params.arguments or {}, seconds)
 
-    def input_schema(name: str) -> dict[str, Any] | None:
-        return listed[name].input_schema if name in listed else None
-
     return Server(
         "bedivere",
         version=__version__,
         title="Bedivere",
         instructions=INSTRUCTIONS,
         cache_hints={"server/discover": _HINT, "tools/list": _HINT},
-        get_tool_input_schema=input_schema,
+        get_tool_input_schema=lambda name: input_schema(name) if name in TOOLS else None,
         on_list_tools=list_tools,
         on_call_tool=call_tool,
     )

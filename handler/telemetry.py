@@ -17,6 +17,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING, Final, Literal, Protocol
 
+from handler.lean import wait_with
 from retrieval.dataset import SyncOutcome
 from retrieval.errors import ErrorCode
 from retrieval.settings import Settings
@@ -283,6 +284,8 @@ def hold_logs() -> None:
 
 def lambda_recorder(settings: Settings) -> Recorder:
     """The recorder of a Lambda environment; every logger of the process writes JSON from now on."""
+    # Of Powertools its formatter and its metrics are used, not its logger and its tracer.
+    wait_with("aws_lambda_powertools", "aws_lambda_powertools.logging")
     handler, formatter = json_handler(sys.stdout)
     root = logging.getLogger()
     # The runtime's own handler writes lines as they come, line breaks that a caller sent included.

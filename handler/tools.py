@@ -18,7 +18,7 @@ from handler.arguments import (
     narrowing,
 )
 from handler.contract import Service, Tool
-from retrieval.table import LANCEDB_VERSION
+from retrieval.core import lancedb_version
 from retrieval.types import (
     CatalogReply,
     CatalogRequest,
@@ -124,7 +124,7 @@ async def _version(service: Service, arguments: VersionArguments) -> VersionRepl
         product="Bedivere",
         version=__version__,
         protocol_versions=list(reversed(KNOWN_PROTOCOL_VERSIONS)),
-        lancedb=LANCEDB_VERSION,
+        lancedb=lancedb_version(),
         features=list(FEATURES),
     )
 

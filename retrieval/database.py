@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Final, TypeVar
 
+from retrieval.core import Api
 from retrieval.errors import BedivereError, ErrorCode
 from retrieval.table import SUFFIX, Fingerprint, Table
 
@@ -20,9 +21,10 @@ T = TypeVar("T")
 class Database:
     """A folder of tables. Costs nothing until it is asked, so that a server starts without one."""
 
-    def __init__(self, folder: str | None) -> None:
+    def __init__(self, folder: str | None, api: Api = "auto") -> None:
         # A relative path that starts with "db" is taken for LanceDB Cloud, and connecting creates a missing folder.
         self._folder = Path(os.path.expanduser(folder)).absolute() if folder else None  # noqa: PTH111 - never raises
+        self._api: Api = api
         self._open: dict[str, Table] = {}
 
     def names(self) -> list[str]:
@@ -51,7 +53,7 @@ class Database:
             if table is not None and table.fingerprint == fingerprint:
                 return table
             try:
-                table = await Table.open(name, place, fingerprint)
+                table = await Table.open(name, place, fingerprint, self._api)
             except BedivereError:
                 # It may have been replaced, and its files removed, between the look and the opening.
                 if attempt == _ATTEMPTS or self._find(name)[1] == fingerprint:

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from retrieval.errors import BedivereError, ErrorCode
 
 if TYPE_CHECKING:
+    from retrieval.core import Api
     from retrieval.database import Database
     from retrieval.release.serving import Serving
     from retrieval.release.store import Store
@@ -115,14 +116,15 @@ def open_dataset(settings: Settings) -> Dataset:
     """The dataset that the settings name. Touches neither disk nor network and never fails."""
     if (settings.database or "").startswith(_SCHEMES):
         return ReleasedDataset(settings)
-    return LocalDataset(settings.database)
+    return LocalDataset(settings.database, settings.lancedb_api)
 
 
 class LocalDataset:
     """A folder of tables, served as it stands."""
 
-    def __init__(self, folder: str | None) -> None:
+    def __init__(self, folder: str | None, api: Api = "auto") -> None:
         self._folder = folder
+        self._api: Api = api
         self._database: Database | None = None
 
     def start(self) -> None:
@@ -138,7 +140,7 @@ class LocalDataset:
         if self._database is None:
             from retrieval.database import Database
 
-            self._database = Database(self._folder)
+            self._database = Database(self._folder, self._api)
         return self._database
 
     def state(self) -> DatasetState:

@@ -288,6 +288,15 @@ class Settings(BaseSettings):
         ),
         json_schema_extra={"range": "a folder"},
     )
+    lancedb_api: Literal["auto", "public"] = Field(
+        default="auto",
+        validation_alias=_names("BEDIVERE_LANCEDB_API"),
+        description=(
+            "How tables are read. `auto` calls LanceDB's compiled core directly where it is the version that was "
+            "tested, which makes a cold start a good deal faster; `public` takes the Python API of LanceDB always."
+        ),
+        json_schema_extra={"range": "auto or public"},
+    )
     metrics_namespace: str = Field(
         default="Bedivere",
         min_length=1,

@@ -1,6 +1,6 @@
-"""The only module that reads LanceDB: an open table, and the questions that can be put to it."""
+"""An open table, and the questions that can be put to it."""
 
-# pyarrow and lancedb are untyped or typed in part; `retrieval.arrow` checks what comes out of them.
+# pyarrow and LanceDB are untyped or typed in part; `retrieval.arrow` checks what comes out of them.
 # pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownParameterType=false
 # pyright: reportUnknownLambdaType=false
 
@@ -12,22 +12,20 @@ import os
 import re
 import weakref
 from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-import lancedb
 import pyarrow as pa
-from lancedb.expr import lit
-from lancedb.query import AsyncVectorQuery, BooleanQuery, FullTextQuery, MatchQuery, Occur, PhraseQuery
-from lancedb.table import AsyncTable
 
 from retrieval.arrow import Cell, kind_of, rows_of, values_of
 from retrieval.catalog import Catalog
+from retrieval.core import Api, Ask, Nearest, Opened, open_table
 from retrieval.errors import BedivereError, ErrorCode
 from retrieval.layout import Column, Index, Layout, lay_out
 from retrieval.schema import CATALOG_FILE, COMPANIONS, VOCABULARY_FILE, Provenance, measured
 from retrieval.search.filters import AllOf, AnyOf, Condition, Where, to_sql
-from retrieval.search.plan import Match, Phrase, TextPlan
+from retrieval.search.plan import TextPlan
 from retrieval.search.vocabulary import Vocabulary
 from retrieval.types import Row, Span
 
@@ -37,8 +35,6 @@ except ImportError:  # pragma: no cover - no flock, and no replaced tables to ke
     fcntl = None  # type: ignore[assignment]
 
 logger: Final = logging.getLogger("bedivere")
-
-LANCEDB_VERSION: Final = lancedb.__version__
 
 SUFFIX: Final = ".lance"
 _LANCE_KIND: Final = re.compile(r"LanceError\(\w+\)")
@@ -63,7 +59,7 @@ class Table:
     def __init__(
         self,
         name: str,
-        table: AsyncTable,
+        table: Opened,
         schema: pa.Schema,
         indexes: Sequence[Index],
         fingerprint: Fingerprint,
@@ -97,15 +93,14 @@ class Table:
             weakref.finalize(self, os.close, in_use)
 
     @classmethod
-    async def open(cls, name: str, place: Path, fingerprint: Fingerprint) -> Table:
+    async def open(cls, name: str, place: Path, fingerprint: Fingerprint, api: Api = "auto") -> Table:
         """Opens the table whose folder is `place`. Raises `BedivereError` TABLE_UNREADABLE."""
         in_use = _mark_in_use(place.parent)
         try:
             with _readable(name, opening=True):
-                connection = await lancedb.connect_async(place.parent)
-                table = await connection.open_table(place.name.removesuffix(SUFFIX))
+                table = await open_table(place.parent, place.name.removesuffix(SUFFIX), api)
                 schema = await table.schema()
-                indexes = [_index(config) for config in await table.list_indices()]
+                indexes = [_index(config) for config in await table.indexes()]
         except BaseException:
             if in_use is not None:
                 os.close(in_use)
@@ -119,23 +114,20 @@ class Table:
     async def count(self) -> int:
         """Rows in the table."""
         with _readable(self.name):
-            return await self._table.count_rows()
+            return await self._table.count(None)
 
     async def matching(self, where: Where) -> int:
         """Rows that `where` lets through."""
         with _readable(self.name):
-            return await self._table.count_rows(_sql(where))
+            return await self._table.count(self._sql(where))
 
     async def search_text(self, plan: TextPlan, layout: Layout, limit: int, *, where: Where | None = None) -> list[Row]:
         """At most `limit` rows that match `plan`, ordered by (-score, id): equal scores never change places."""
         wanted = min(limit + _TIE_MARGIN, _MAX_FETCHED)
-        columns = [*layout.selected, _SCORE]
         with _readable(self.name):
+            ask = Ask([*layout.selected, _SCORE], wanted, self._sql(where), like=plan)
             while True:
-                query = self._table.query().nearest_to_text(_full_text(plan)).limit(wanted).with_row_id()
-                if where is not None:
-                    query = query.where(_sql(where))
-                fetched = await query.select(columns).to_arrow()
+                fetched = await self._table.rows(replace(ask, limit=wanted))
                 rows = _best_first(rows_of(fetched, layout, lambda record: float(record[_SCORE] or 0.0)))
                 tied = len(rows) == wanted and rows[limit - 1].score == rows[-1].score
                 if not tied or wanted == _MAX_FETCHED:
@@ -150,28 +142,20 @@ class Table:
         `vector` has as many numbers as `vectors` says of `column`.
         """
         wanted = min(limit, _MAX_FETCHED)
-        columns = [*layout.selected, _DISTANCE]
+        nearest = Nearest(vector, column)
         with _readable(self.name):
-
-            def query() -> AsyncVectorQuery:
-                nearest = self._table.query().nearest_to(list(vector)).column(column).distance_type("cosine")
-                return nearest if where is None else nearest.where(_sql(where))
-
-            fetched = await query().limit(wanted).with_row_id().select(columns).to_arrow()
+            ask = Ask([*layout.selected, _DISTANCE], wanted, self._sql(where), like=nearest)
+            fetched = await self._table.rows(ask)
             if where is not None and fetched.num_rows < wanted:
                 # A graph is walked before it is filtered, and may end short of what a strict filter lets through.
-                fetched = await query().bypass_vector_index().limit(wanted).with_row_id().select(columns).to_arrow()
+                fetched = await self._table.rows(replace(ask, like=replace(nearest, exhaustive=True)))
             return _best_first(rows_of(fetched, layout, lambda record: 1.0 - float(record[_DISTANCE])))
 
     async def select(self, where: Where | None, layout: Layout, *, limit: int | None = None) -> list[Row]:
         """The rows that `where` lets through, at most `limit`, in no particular order; their score is 0."""
         with _readable(self.name):
-            query = self._table.query().with_row_id().select(layout.selected)
-            if where is not None:
-                query = query.where(_sql(where))
-            if limit is not None:
-                query = query.limit(limit)
-            return rows_of(await query.to_arrow(), layout, lambda _: 0.0)
+            fetched = await self._table.rows(Ask([*layout.selected], limit, self._sql(where)))
+            return rows_of(fetched, layout, lambda _: 0.0)
 
     async def chunks(self, spans: Sequence[Span], layout: Layout) -> list[Row]:
         """The rows of `spans`, in no particular order; none where the table does not number its chunks."""
@@ -217,6 +201,10 @@ class Table:
             self._vocabulary_read = True
         return self._vocabulary
 
+    def _sql(self, where: Where | None) -> str | None:
+        """LanceDB's own form of `where`. Values are written by LanceDB, columns are those of the table."""
+        return None if where is None else to_sql(where, lambda column: f"`{column}`", self._table.literal)
+
     async def _companion(self, name: str) -> bytes | None:
         """The file that the indexer wrote beside the data; None where there is none."""
         if self.provenance is None:
@@ -253,8 +241,7 @@ class Table:
             return
         with _readable(self.name):
             selected = list(dict.fromkeys(columns.values()))
-            reader = await self._table.query().select(selected).limit(limit).to_batches()
-            async for batch in reader:
+            async for batch in self._table.batches(Ask(selected, limit, row_id=False)):
                 values = {part: values_of(batch.column(column)) for part, column in columns.items()}
                 for row in range(batch.num_rows):
                     yield {part: column[row] for part, column in values.items()}
@@ -309,20 +296,5 @@ def _index(config: Any) -> Index:  # noqa: ANN401 - a class of the compiled core
     )
 
 
-def _full_text(plan: TextPlan) -> FullTextQuery:
-    return BooleanQuery([(Occur.SHOULD, _part(part)) for part in plan.parts])
-
-
-def _part(part: Match | Phrase) -> FullTextQuery:
-    if isinstance(part, Phrase):
-        return PhraseQuery(part.terms, part.column)  # pyright: ignore[reportCallIssue] - its defaults are pydantic's
-    return MatchQuery(part.terms, part.column, boost=part.boost)  # pyright: ignore[reportCallIssue]
-
-
 def _best_first(rows: list[Row]) -> list[Row]:
     return sorted(rows, key=lambda row: (-row.score, row.id))
-
-
-def _sql(where: Where) -> str:
-    """LanceDB's own form of `where`. Values are written by LanceDB, columns are those of the table."""
-    return to_sql(where, lambda column: f"`{column}`", lambda value: lit(value).to_sql())

@@ -4,12 +4,15 @@ import json
 import re
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
-from tests.bench import corpus
+from tests.bench import cold, corpus
 from tests.bench.__main__ import QUICK, main
 from tests.bench.timing import Cost, Spread, interleave
+from tests.bench.waterfall import imports
+from tests.e2e.conformance import npm
 
 SPREADS = ("wall", "cpu", "against_wall", "against_cpu", "wall_ratio", "cpu_ratio")
 
@@ -51,6 +54,48 @@ def test_a_quick_run_compares_everything_and_writes_what_it_shows(
         assert comparison["what"] in shown
     assert report["chunks_per_second"]["median"] > 0
     assert f"lancedb {report['machine']['lancedb']}" in shown
+
+
+@pytest.mark.e2e
+def test_a_quick_run_of_cold_starts_shows_each_kind_and_draws_its_stages(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_node() -> npm.Node:
+        raise npm.NodeUnavailable("npm is missing")
+
+    monkeypatch.setattr(npm, "find_node", no_node)
+    file, drawing = tmp_path / "figures.json", tmp_path / "stages.svg"
+
+    cold.main(["--quick", "--json", str(file), "--svg", str(drawing), "--cache", str(tmp_path / "cache")])
+
+    report = json.loads(file.read_text())
+    shown = capsys.readouterr()
+    names = [kind["name"] for kind in report["kinds"]]
+    assert [name[0] for name in names] == ["a", "b", "c", "d", "e"]
+    for kind in report["kinds"]:
+        assert kind["cpu_ms"]["median"] > 0
+        assert kind["wall_ms"]["median"] > 0
+        assert kind["peak_mb"]["median"] > 10
+        assert f"({kind['name']})" in shown.out
+    assert report["kinds"][0]["ratios"]["a"]["cpu"]["median"] == 1
+    local, synced = ({stage["name"] for stage in one["stages"]} for one in report["waterfalls"])
+    assert {"settings read", "app made", "table opened", "vocabulary read", "first query"} <= local
+    assert {"S3 client made", "pointer read", "release fetched"} <= synced - local
+    assert all(0 <= stage["begin"] <= stage["end"] for one in report["waterfalls"] for stage in one["stages"])
+    assert "(f) is left out: npm is missing" in shown.err
+    assert len(ElementTree.fromstring(drawing.read_text()).findall("{*}rect")) > 10
+
+
+def test_a_report_of_imports_is_added_up_by_package() -> None:
+    report = (
+        "import time: self [us] | cumulative | imported package\n"
+        "import time:      1500 |       1500 |   mcp.types\n"
+        "import time:       500 |       2000 | mcp\n"
+        "import time:      1000 |       1000 | anyio\n"
+        "something else\n"
+    )
+
+    assert imports(report) == [("mcp", 2.0), ("anyio", 1.0)]
 
 
 def test_the_corpus_is_the_same_every_time(tmp_path: Path) -> None:

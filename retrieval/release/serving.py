@@ -86,7 +86,7 @@ def _sync(
     # Imported only now: on a cold start the parts are on their way before LanceDB is loaded.
     from retrieval.database import Database
 
-    database = Database(str(folder))
+    database = Database(str(folder), settings.lancedb_api)
     weakref.finalize(database, os.close, in_use)
     try:
         asyncio.run(_prove(database, manifest, settings, strict=serving is not None))

@@ -36,19 +36,27 @@ Record = dict[str, Any]
 
 def search_event(question: str) -> dict[str, Any]:
     """What API Gateway hands the handler when an agent calls `lancedb_search`."""
+    return _event("tools/call", {"name": _TOOL, "arguments": {"query": question, "limit": LIMIT}}, {"mcp-name": _TOOL})
+
+
+def list_event() -> dict[str, Any]:
+    """The same when an agent asks for the tools there are."""
+    return _event("tools/list", {}, {})
+
+
+def _event(method: str, params: dict[str, Any], headers: dict[str, str]) -> dict[str, Any]:
     event = json.loads(_EVENT.read_text(encoding="utf-8"))
     meta = {
         "io.modelcontextprotocol/protocolVersion": LATEST_MODERN_VERSION,
         "io.modelcontextprotocol/clientInfo": {"name": "bench", "version": "1"},
         "io.modelcontextprotocol/clientCapabilities": {},
     }
-    params = {"name": _TOOL, "arguments": {"query": question, "limit": LIMIT}, "_meta": meta}
-    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params})
+    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": {**params, "_meta": meta}})
     event["headers"] |= {
         "content-length": str(len(body.encode())),
         "mcp-protocol-version": LATEST_MODERN_VERSION,
-        "mcp-method": "tools/call",
-        "mcp-name": _TOOL,
+        "mcp-method": method,
+        **headers,
     }
     return event | {"body": body}
 

@@ -6,9 +6,10 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -30,17 +31,22 @@ _ROOT: Final = Path(__file__).parents[2]
 _FIRST_ANSWER: Final = Path(__file__).with_name("first_answer.py")
 _IMPORTS: Final = """
 import {}
-import json, sys, time
-json.dump({{"at": time.monotonic(), "cpu": time.process_time()}}, sys.stdout)
+import time
+at = time.monotonic()
+from tests.bench.saying import say
+say(at=at)
 """
 _OWN_VARIABLES: Final = ("BEDIVERE_", "LANCELOT_", "LANCEDB_", "OPENAI_", "EMBEDDING_", "AWS_", "COV_", "COVERAGE_")
 
 
 @dataclass(frozen=True, slots=True)
-class _Ended:
-    """What a process that has ended said, and its cost up to the moment that it names, without its end."""
+class Started:
+    """A process that started, answered and ended at once."""
 
     cost: Cost
+    """From its start to its answer; its CPU is what the system counted for it."""
+    peak_mb: float
+    """The most memory that it held."""
     said: dict[str, Any]
 
 
@@ -49,47 +55,67 @@ class FreshProcess:
     """Starts processes that find their bytecode compiled and `database` configured."""
 
     database: Path
+    environment: Mapping[str, str] = field(default_factory=dict[str, str])
+    """More variables, for instance those by which a process knows that it is on Lambda."""
 
     def first_answer(self, question: str) -> Cost:
         """The handler imported and called once. Raises RuntimeError where it does not answer with hits."""
-        return self._answer(question).cost
+        return self.answer(search_event(question)).cost
 
     def imports(self, packages: Iterable[str]) -> Cost:
         """`packages` imported, and nothing else."""
-        return self._start(["-c", _IMPORTS.format(", ".join(packages))], "").cost
+        return self.imported(packages).cost
+
+    def imported(self, packages: Iterable[str]) -> Started:
+        """The same with all that is known of it."""
+        return self.run(["-c", _IMPORTS.format(", ".join(packages))])
 
     def loaded(self, question: str) -> tuple[str, ...]:
         """Those of `PACKAGES` that the handler has loaded by its first answer."""
-        return tuple(self._answer(question).said["loaded"])
+        return tuple(self.answer(search_event(question)).said["loaded"])
 
-    def _answer(self, question: str) -> _Ended:
-        request = json.dumps({"event": search_event(question), "packages": PACKAGES})
-        ended = self._start([str(_FIRST_ANSWER)], request)
-        answer = ended.said["answer"]
-        if not json.loads(answer["body"]).get("result", {}).get("structuredContent", {}).get("hits"):
-            raise RuntimeError(f"The first call was not answered with hits: {answer}")
-        return ended
+    def answer(self, event: Mapping[str, Any], *, options: Sequence[str] = (), trace: bool = False) -> Started:
+        """The handler imported, under Python's `options`, and called once with `event`.
 
-    def _start(self, arguments: list[str], given: str) -> _Ended:
-        started = time.monotonic()
-        done = subprocess.run(
-            # -P: the script's own folder is no place to import from.
-            [sys.executable, "-P", *arguments],
-            cwd=_ROOT,
-            env=self._environment(),
-            input=given,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if done.returncode:
-            raise RuntimeError(f"The process ended with {done.returncode}:\n{done.stderr}")
-        said = json.loads(done.stdout)
-        return _Ended(Cost(said["at"] - started, said["cpu"]), said)
+        Raises RuntimeError where it answers a search without hits, or anything else without tools.
+        """
+        request = json.dumps({"event": event, "packages": PACKAGES, "trace": trace})
+        started = self.run([*options, str(_FIRST_ANSWER)], request)
+        answer = started.said["answer"]
+        result = json.loads(answer["body"]).get("result", {})
+        if not result.get("tools") and not result.get("structuredContent", {}).get("hits"):
+            raise RuntimeError(f"The first call was not answered as it should be: {answer}")
+        return started
+
+    def run(self, arguments: Sequence[str], given: str = "") -> Started:
+        """Python with `arguments`. Raises RuntimeError where it fails."""
+        # -P: the script's own folder is no place to import from.
+        return run([sys.executable, "-P", *arguments], given, self._environment())
 
     def _environment(self) -> dict[str, str]:
         kept = {name: value for name, value in os.environ.items() if not name.startswith((*_OWN_VARIABLES, "PYTHON"))}
-        return {**kept, "PYTHONPATH": str(_ROOT), "LANCEDB_PATH": str(self.database.absolute())}
+        return {**kept, "PYTHONPATH": str(_ROOT), "LANCEDB_PATH": str(self.database.absolute()), **self.environment}
+
+
+def run(command: Sequence[str], given: str, environment: Mapping[str, str]) -> Started:
+    """Runs `command`, whose last line says in JSON when it had answered, `at`. Raises RuntimeError where it fails."""
+    with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors, tempfile.TemporaryFile() as asked:
+        asked.write(given.encode())
+        asked.seek(0)
+        started = time.monotonic()
+        process = subprocess.Popen(command, cwd=_ROOT, env=environment, stdin=asked, stdout=output, stderr=errors)
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        output.seek(0)
+        errors.seek(0)
+        complaints = errors.read().decode(errors="replace")
+        if process.returncode:
+            raise RuntimeError(f"The process ended with {process.returncode}:\n{complaints}")
+        said = json.loads(output.read().decode().strip().splitlines()[-1])
+    # The system's own figure has the memory of this process in it, which the new one began as.
+    peak = said.get("peak_kb", usage.ru_maxrss) / 1e3
+    said |= {"started": started, "errors": complaints}
+    return Started(Cost(said["at"] - started, usage.ru_utime + usage.ru_stime), peak, said)
 
 
 def compile_bytecode() -> None:

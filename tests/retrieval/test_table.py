@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from retrieval.core import Api
 from retrieval.database import Database
 from retrieval.errors import BedivereError, ErrorCode
 from retrieval.indexing.build import build_table
@@ -103,13 +104,13 @@ def test_a_table_replaced_while_it_is_opened_is_looked_for_again(
     really_open = Table.open
     opened = 0
 
-    async def open_late(name: str, place: Path, fingerprint: tuple[str, int, int]) -> Table:
+    async def open_late(name: str, place: Path, fingerprint: tuple[str, int, int], api: Api) -> Table:
         nonlocal opened
         opened += 1
         if opened == 1:
             await asyncio.to_thread(make_table, {"text": ["a blue boat"]})
             raise unreadable()
-        return await really_open(name, place, fingerprint)
+        return await really_open(name, place, fingerprint, api)
 
     monkeypatch.setattr(Table, "open", open_late)
     assert asyncio.run(database.read("documents", texts)) == ["a blue boat"]

@@ -69,17 +69,18 @@ def install() -> Node:
             stamp.unlink(missing_ok=True)
             for name in PACKAGE_FILES:
                 shutil.copy(HERE / name, INSTALLED)
-            _npm(node.npm, "ci", "--prefer-offline", "--fetch-retries=1", cwd=INSTALLED)
+            run_npm(node.npm, "ci", "--prefer-offline", "--fetch-retries=1", cwd=INSTALLED)
             stamp.write_text(wanted)
     return node
 
 
 def write_lock() -> None:
     """Renew package-lock.json from package.json, without the address of the registry that answered."""
-    _npm(find_node().npm, "install", "--package-lock-only", "--omit-lockfile-registry-resolved", cwd=HERE)
+    run_npm(find_node().npm, "install", "--package-lock-only", "--omit-lockfile-registry-resolved", cwd=HERE)
 
 
-def _npm(npm: Sequence[str], *arguments: str, cwd: Path) -> None:
+def run_npm(npm: Sequence[str], *arguments: str, cwd: Path) -> None:
+    """Run npm in `cwd`, without the scripts of packages. Raises `NodeUnavailable` where no registry answers."""
     command = [*npm, *arguments, "--ignore-scripts", "--no-audit", "--no-fund", "--no-update-notifier"]
     environment = {**os.environ, "CI": "true"}
     done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=300, check=False)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from boto3.session import Session
+from botocore.session import get_session  # pyright: ignore[reportUnknownVariableType]
 
 from retrieval.dataset import ReleasedDataset
 from retrieval.errors import BedivereError, ErrorCode
@@ -51,7 +51,7 @@ def news(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def session() -> Any:
     """One session for all stores: each would read botocore's description of S3 again."""
-    return Session()
+    return get_session()
 
 
 @dataclass
@@ -112,10 +112,7 @@ class Stage:
 @pytest.fixture
 def stage(s3: S3Server, bucket: str, session: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
 
-    def one_session(**_: Any) -> Any:
-        return session
-
-    monkeypatch.setattr("boto3.session.Session", one_session)
+    monkeypatch.setattr("botocore.session.get_session", lambda: session)
     with running_fault_proxy(s3.endpoint) as proxy:
         settings = load_settings(
             database=f"s3://{bucket}/{PREFIX}", sync_folder=str(tmp_path / "sync"), dataset_wait_seconds=10.0
@@ -133,7 +130,7 @@ def stage(s3: S3Server, bucket: str, session: Any, tmp_path: Path, monkeypatch: 
             first_pause=0.0,
             last_pause=0.0,
         )
-        store, client = S3Store(bucket, PREFIX), session.client("s3", endpoint_url=s3.endpoint)
+        store, client = S3Store(bucket, PREFIX), session.create_client("s3", endpoint_url=s3.endpoint)
         folder, retriever = tmp_path / "sync", Retriever(settings, dataset)
         yield Stage(proxy, client, bucket, store, folder, dataset, retriever, monkeypatch)
         dataset_idle(dataset)

@@ -696,13 +696,13 @@ def test_a_folder_without_its_scheme_is_told_what_to_write(tmp_path: Path) -> No
         open_store(str(tmp_path))
 
 
-def test_boto3_is_imported_by_an_s3_address_only() -> None:
+def test_botocore_is_imported_by_an_s3_address_only_and_boto3_by_none() -> None:
     script = (
         "import json, sys; from retrieval.release.store import open_store; open_store('file:///tmp')\n"
-        "before = 'boto3' in sys.modules; open_store('s3://bucket')\n"
-        "print(json.dumps([before, 'boto3' in sys.modules]))"
+        "before = 'botocore' in sys.modules; open_store('s3://bucket')\n"
+        "print(json.dumps([before, 'botocore' in sys.modules, 'boto3' in sys.modules]))"
     )
     environment = {**os.environ, "AWS_REGION": "eu-west-1"}
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True, env=environment, text=True)
 
-    assert json.loads(ran.stdout) == [False, True]
+    assert json.loads(ran.stdout) == [False, True, False]

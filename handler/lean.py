@@ -1,0 +1,91 @@
+"""Imports without what packages load for others: an `__init__` that waits, modules kept out, models built late.
+
+Nothing is replaced. A package that waits runs its own `__init__` as soon as anything asks it for a name, a module that
+was kept out can be imported afterwards, and a model is built when it is used for the first time.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+from importlib.machinery import ModuleSpec, PathFinder
+from importlib.util import module_from_spec
+from types import ModuleType
+from typing import Any, cast
+
+_running = threading.RLock()
+
+
+class _Waiting(ModuleType):
+    """A package in `sys.modules` that has not run yet; its submodules can be imported all the same."""
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever the package holds
+        # Double underscores are asked for by the import system itself, and by those who only look.
+        if name.startswith("__"):
+            raise AttributeError(name)
+        with _running:
+            namespace = vars(self)
+            if "__running__" in namespace:
+                raise AttributeError(f"{self.__name__} is being imported and has no {name} yet")
+            if type(self) is _Waiting:
+                namespace["__running__"] = True
+                try:
+                    cast("Any", cast("ModuleSpec", self.__spec__).loader).exec_module(self)
+                finally:
+                    del namespace["__running__"]
+                cast("Any", self).__class__ = ModuleType
+        return getattr(self, name)
+
+
+def wait_with(*packages: str) -> None:
+    """Puts off the `__init__` of each of `packages`, parents first, that is installed and not imported yet."""
+    for name in packages:
+        parent, _, child = name.rpartition(".")
+        if name in sys.modules or (parent and parent not in sys.modules):
+            continue
+        spec = PathFinder.find_spec(name, sys.modules[parent].__path__ if parent else None)
+        if spec is None or spec.loader is None or spec.submodule_search_locations is None:
+            continue
+        package = module_from_spec(spec)
+        cast("Any", package).__class__ = _Waiting
+        sys.modules[name] = package
+        if parent:
+            setattr(sys.modules[parent], child, package)
+
+
+@contextmanager
+def without(*modules: str) -> Generator[None]:
+    """Within, to import one of `modules` raises ImportError, unless it has been imported before."""
+    kept_out = [name for name in modules if name not in sys.modules]
+    for name in kept_out:
+        cast("dict[str, object]", sys.modules)[name] = None
+    try:
+        yield
+    finally:
+        for name in kept_out:
+            sys.modules.pop(name, None)
+
+
+@contextmanager
+def models_built_late() -> Generator[None]:
+    """Within, pydantic's models are defined but not built: the MCP SDK has five hundred, and a call uses twenty."""
+    from pydantic import BaseModel
+
+    before = BaseModel.model_config
+    BaseModel.model_config = {**before, "defer_build": True}
+    try:
+        yield
+    finally:
+        BaseModel.model_config = before
+
+
+@contextmanager
+def only_to_serve() -> Generator[None]:
+    """Within, imports load what a server needs of the MCP SDK, of pyarrow and of pydantic, and no more."""
+    # Its clients, and a second way to write servers.
+    wait_with("mcp", "mcp.server")
+    # pyarrow and the SDK do without: they ask for numpy to convert arrays, and for uvicorn to be told when it stops.
+    with without("numpy", "uvicorn"), models_built_late():
+        yield
