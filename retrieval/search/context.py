@@ -16,6 +16,7 @@ MAX_BUDGET: Final = 100_000
 _EXPANDED_HITS: Final = 3
 _EXPANSION_SHARE: Final = 0.5
 
+_NOTES_SHARE: Final = 0.5
 _MAX_QUESTION: Final = 200
 # Room for a passage's title, breadcrumb and source, and for the block's own first and last lines.
 _PASSAGE_HEADER: Final = 800
@@ -70,13 +71,18 @@ def block(request: ContextRequest, found: Found, near: Iterable[Row], *, table: 
     """
     question = _one_line(request.question)
     hits = [one.row for one in found.ranked]
-    told = [*(f"{one.written!r} was read as {one.read!r}." for one in found.corrections), *found.notes]
     neighbours = {_place_of(row): row for row in near}
     passages: list[_Passage] = []
     left_out: list[Row] = []
 
+    told: list[str] = []
+
     def render() -> str:
         return _assemble(request, question, table, passages, left_out, found, told)
+
+    # Where there are passages, they are what was asked for.
+    room = request.budget * _NOTES_SHARE if hits else request.budget - len(render())
+    told += _fitting([*(f"{one.written!r} was read as {one.read!r}." for one in found.corrections), *found.notes], room)
 
     def fits(share: float = 1.0) -> bool:
         return len(render()) <= request.budget * share
@@ -234,7 +240,7 @@ def _assemble(
         f"# Context for: {question}",
         f"Mode: query. Search: {found.ran}. Table: {table}. "
         f"{_count(chunks, 'chunk')} in {_count(len(passages), 'passage')}.",
-        *(f"Note: {note}" for note in notes),
+        *notes,
     ]
     sections = ["\n".join(lines), *(passage.render(number) for number, passage in enumerate(passages, start=1))]
     if left_out:
@@ -247,6 +253,21 @@ def _assemble(
     elif not passages:
         sections.append("No passage answers the question: say so, and do not invent.")
     return "\n\n".join(sections)
+
+
+def _fitting(notes: Sequence[str], room: float) -> list[str]:
+    """A line for each of `notes` that fits `room` characters, whole, and one for those that do not."""
+    lines = [f"Note: {note}" for note in notes]
+    more = "Note: {} more in the notes of this reply."
+    if sum(len(line) + 1 for line in lines) <= room:
+        return lines
+    room -= len(more) + 1
+    kept: list[str] = []
+    for line in lines:
+        if len(line) + 1 <= room:
+            kept.append(line)
+            room -= len(line) + 1
+    return [*kept, more.format(len(lines) - len(kept))] if room >= 0 else kept
 
 
 def _lifecycle(row: Row) -> str | None:

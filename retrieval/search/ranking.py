@@ -21,6 +21,8 @@ _BEST_RANKS: Final = 3
 
 _HEADING: Final = re.compile(r"^\s{0,3}#{1,6}[^\n]*$|^[=~^\"'`#*+-]{3,}$", re.MULTILINE)
 _LINK: Final = re.compile(r"!?\[[^\]\n]*\]\([^)\n]*\)|<?https?://[^\s>]+>?|`[^`\n]+ <[^>\n]+>`_+")
+_LINK_MARKS: Final = ("](", "://", ">`_")
+_LONG_CHARS: Final = 300
 _QUOTES: Final = "\"'`“”«»"
 _MARKS: Final = re.compile(r"[\W_]+")
 
@@ -63,6 +65,9 @@ def order(ranked: Sequence[Ranked], boosts: Mapping[str, float]) -> list[Ranked]
 
 def is_stub(text: str) -> bool:
     """Whether `text` is a heading alone or little but links."""
+    # Most chunks are long and without links, and this is asked of each candidate.
+    if len(text) > _LONG_CHARS and not any(mark in text for mark in _LINK_MARKS):
+        return False
     bare = _MARKS.sub(" ", _LINK.sub(" ", _HEADING.sub(" ", text[: 20 * STUB_CHARS])))
     return len(bare.strip()) < STUB_CHARS
 

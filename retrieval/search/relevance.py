@@ -19,12 +19,12 @@ from retrieval.search.vocabulary import Vocabulary, tokens
 from retrieval.types import Ran
 
 # Each with its figures in docs/retrieval.md.
-THRESHOLDS: Final[Mapping[Ran, float]] = {"text": 0.65, "vector": 0.65, "hybrid": 0.65}
+THRESHOLDS: Final[Mapping[Ran, float]] = {"text": 0.66, "vector": 0.65, "hybrid": 0.65}
 IDENTIFIER_WEIGHT: Final = 2.0
 """What an identifier counts, in words that a single chunk holds."""
 
 NEARNESS_WEIGHT: Final = 0.3
-NEARNESS_NEUTRAL: Final = 0.45
+NEARNESS_NEUTRAL: Final = 0.4
 """On the scale from the table's noise, 0, to its own headings, 1: what speaks neither for nor against an answer."""
 
 _FAR: Final = 0.25
@@ -40,8 +40,8 @@ headings, the median of each."""
 
 _MAX_NAMED: Final = 4
 _SHORTEST_MISSED: Final = 4
-# What a reader brings along: versions, numbers, addresses and hashes of their own. No document need hold them.
-_READERS_OWN: Final = re.compile(r"v?\d[\d.,:x-]*|.*(?:://|@).*|[~/].*|[0-9a-f]{7,}", re.IGNORECASE)
+# What a reader brings along: versions, numbers, addresses, paths and hashes of their own. No document need hold them.
+_READERS_OWN: Final = re.compile(r"v?\d[\d.,:x-]*|.*(?:://|@).*|[0-9a-f]{7,}", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,8 @@ def _named(
     heaviest = _rarity(0, chunks)
     missing: dict[str, float] = {}
     known = 0.0
-    names = [name for name in lexicon.identifiers(question) if _must_be_held(name)]
+    spans = lexicon.identifier_spans(question)
+    names = dict.fromkeys(question[start:end] for start, end in spans if _must_be_held(question, start, end))
     texts = [_text(one) for one in ranked[:LOOKED_AT]] if names else []
     for name in names:
         plain = name.casefold()
@@ -106,9 +107,8 @@ def _named(
             missing[name] = IDENTIFIER_WEIGHT * heaviest
     if vocabulary is None:
         return missing, known
-    named = lexicon.identifier_spans(question)
-    hyphenated = [span for span in named if lexicon.is_hyphenated(question[slice(*span)])]
-    taken = [span for span in named if span not in hyphenated]
+    # A hyphenated word counts by its words: the two of "read-only" are in the index.
+    taken = [span for span in spans if not lexicon.is_hyphenated(question[slice(*span)])]
     words: dict[str, str] = {}
     for match in tokens(question):
         word = match.group()
@@ -123,8 +123,10 @@ def _named(
     return missing, known
 
 
-def _must_be_held(name: str) -> bool:
-    return not lexicon.is_hyphenated(name) and _READERS_OWN.fullmatch(name) is None
+def _must_be_held(question: str, start: int, end: int) -> bool:
+    name = question[start:end]
+    is_path = question[:start].endswith(("/", "~"))
+    return not is_path and not lexicon.is_hyphenated(name) and _READERS_OWN.fullmatch(name) is None
 
 
 def _counts(word: str) -> bool:

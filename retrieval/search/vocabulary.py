@@ -41,6 +41,8 @@ _TWO_EDITS_FROM: Final = 8
 _TWO_EDITS_IN_ODD_FROM: Final = 5
 _ODD_LETTERS: Final = 3
 _VERY_ODD: Final = 2
+# In fewer words most groups of letters stand in none.
+_LEAST_COMPARED: Final = 2_000
 # Identifiers are made of words, and names that differ by a letter or two are often two names.
 _SHORTEST_IDENTIFIER: Final = 8
 _TWO_EDITS_FROM_IDENTIFIER: Final = 14
@@ -209,7 +211,12 @@ class _Neighbours:
         self._joined: str | None = None
 
     def odd_letters(self, word: str) -> int:
-        """Groups of letters side by side in `word`, its ends included, that do not stand so in any of the words."""
+        """Groups of letters side by side in `word`, its ends included, that do not stand so in any of the words.
+
+        0 where the words are too few to tell.
+        """
+        if len(self.words) < _LEAST_COMPARED:
+            return 0
         if self._joined is None:
             self._joined = "\n".join(["", *self.words, ""])
         ended = f"\n{word}\n"
