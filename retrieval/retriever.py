@@ -110,6 +110,13 @@ class Retriever:
                     f"{left_out} further hits were left out to keep the reply under {MAX_REPLY_CHARS:,} "
                     "characters; ask for a smaller limit or a narrower question.",
                 ]
+            bare = sum(hit.id in contexts and hit.context is None for hit in hits)
+            if bare:
+                notes = [
+                    *notes,
+                    f"What stands around the last {bare} hits was left out to keep the reply under "
+                    f"{MAX_REPLY_CHARS:,} characters; read them with lancedb_fetch.",
+                ]
             return SearchReply(
                 search_type=found.ran,
                 table=name,

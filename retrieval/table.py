@@ -11,7 +11,7 @@ import logging
 import os
 import re
 import weakref
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -83,10 +83,10 @@ class Table:
         }
         """Columns that hold vectors, and their length."""
         self.provenance = Provenance.from_metadata(schema.metadata)
-        self.calibrations: dict[str, dict[str, Any]] = {
-            name: found for name in self.vectors if (found := measured(schema.field(name).metadata).get("calibration"))
+        self.measured: dict[str, dict[str, Any]] = {
+            name: measured(schema.field(name).metadata) for name in self.vectors
         }
-        """What was measured of the vectors of a column so that search can say that nothing is relevant."""
+        """What the indexer measured of the vectors of a column: `calibration` and `recall_at_10`, as far as it did."""
         self._table = table
         self._place = Path(fingerprint[0])
         self._catalog: Catalog | None = None
@@ -128,19 +128,17 @@ class Table:
 
     async def search_text(self, plan: TextPlan, layout: Layout, limit: int, *, where: Where | None = None) -> list[Row]:
         """At most `limit` rows that match `plan`, ordered by (-score, id): equal scores never change places."""
-        wanted = min(limit + _TIE_MARGIN, _MAX_FETCHED)
         columns = [*layout.selected, _SCORE]
+
+        async def fetch(wanted: int) -> list[Row]:
+            query = self._table.query().nearest_to_text(_full_text(plan)).limit(wanted).with_row_id()
+            if where is not None:
+                query = query.where(_sql(where))
+            fetched = await query.select(columns).to_arrow()
+            return rows_of(fetched, layout, lambda record: float(record[_SCORE] or 0.0))
+
         with _readable(self.name):
-            while True:
-                query = self._table.query().nearest_to_text(_full_text(plan)).limit(wanted).with_row_id()
-                if where is not None:
-                    query = query.where(_sql(where))
-                fetched = await query.select(columns).to_arrow()
-                rows = _best_first(rows_of(fetched, layout, lambda record: float(record[_SCORE] or 0.0)))
-                tied = len(rows) == wanted and rows[limit - 1].score == rows[-1].score
-                if not tied or wanted == _MAX_FETCHED:
-                    return rows[:limit]
-                wanted = min(wanted * 4, _MAX_FETCHED)
+            return await _best(fetch, limit)
 
     async def search_vector(
         self, vector: Sequence[float], column: str, layout: Layout, limit: int, *, where: Where | None = None
@@ -149,19 +147,22 @@ class Table:
 
         `vector` has as many numbers as `vectors` says of `column`.
         """
-        wanted = min(limit, _MAX_FETCHED)
         columns = [*layout.selected, _DISTANCE]
-        with _readable(self.name):
 
-            def query() -> AsyncVectorQuery:
-                nearest = self._table.query().nearest_to(list(vector)).column(column).distance_type("cosine")
-                return nearest if where is None else nearest.where(_sql(where))
+        def query(wanted: int) -> AsyncVectorQuery:
+            nearest = self._table.query().nearest_to(list(vector)).column(column).distance_type("cosine")
+            nearest = nearest if where is None else nearest.where(_sql(where))
+            return nearest.limit(wanted).with_row_id().select(columns)
 
-            fetched = await query().limit(wanted).with_row_id().select(columns).to_arrow()
-            if where is not None and fetched.num_rows < wanted:
+        async def fetch(wanted: int) -> list[Row]:
+            fetched = await query(wanted).to_arrow()
+            if where is not None and fetched.num_rows < wanted and self.index_of(column) is not None:
                 # A graph is walked before it is filtered, and may end short of what a strict filter lets through.
-                fetched = await query().bypass_vector_index().limit(wanted).with_row_id().select(columns).to_arrow()
-            return _best_first(rows_of(fetched, layout, lambda record: 1.0 - float(record[_DISTANCE])))
+                fetched = await query(wanted).bypass_vector_index().to_arrow()
+            return rows_of(fetched, layout, lambda record: 1.0 - float(record[_DISTANCE]))
+
+        with _readable(self.name):
+            return await _best(fetch, limit)
 
     async def select(self, where: Where | None, layout: Layout, *, limit: int | None = None) -> list[Row]:
         """The rows that `where` lets through, at most `limit`, in no particular order; their score is 0."""
@@ -172,6 +173,10 @@ class Table:
             if limit is not None:
                 query = query.limit(limit)
             return rows_of(await query.to_arrow(), layout, lambda _: 0.0)
+
+    def index_of(self, column: str) -> Index | None:
+        """The index over `column`; of a column of text there may be others beside it."""
+        return next((index for index in self.indexes if index.column == column), None)
 
     async def chunks(self, spans: Sequence[Span], layout: Layout) -> list[Row]:
         """The rows of `spans`, in no particular order; none where the table does not number its chunks."""
@@ -224,6 +229,7 @@ class Table:
         try:
             return await asyncio.to_thread((self._place / COMPANIONS / name).read_bytes)
         except OSError:
+            logger.warning("table %r: its file %s is missing; the next bedivere index writes it", self.name, name)
             return None
 
     async def _entries(self, layout: Layout) -> AsyncIterator[dict[str, Cell]]:
@@ -319,8 +325,15 @@ def _part(part: Match | Phrase) -> FullTextQuery:
     return MatchQuery(part.terms, part.column, boost=part.boost)  # pyright: ignore[reportCallIssue]
 
 
-def _best_first(rows: list[Row]) -> list[Row]:
-    return sorted(rows, key=lambda row: (-row.score, row.id))
+async def _best(fetch: Callable[[int], Awaitable[list[Row]]], limit: int) -> list[Row]:
+    """The first `limit` rows by (-score, id); `fetch` gives as many of the best as it is told, in any order."""
+    wanted = min(limit + _TIE_MARGIN, _MAX_FETCHED)
+    while True:
+        rows = sorted(await fetch(wanted), key=lambda row: (-row.score, row.id))
+        tied = len(rows) == wanted and rows[limit - 1].score == rows[-1].score
+        if not tied or wanted == _MAX_FETCHED:
+            return rows[:limit]
+        wanted = min(wanted * 4, _MAX_FETCHED)
 
 
 def _sql(where: Where) -> str:

@@ -128,7 +128,9 @@ def read_document(
 
 def searched_text(title: str | None, heading: str | None, text: str | None) -> str:
     """What of a chunk is searched, folded, and what is embedded, as it is: where it stands says much of its meaning."""
-    return "\n".join(part for part in (title, heading, text) if part)
+    # A title without a letter, such as a number for a file's name, names nothing and is a word that others may ask for.
+    named = title if title and any(character.isalpha() for character in title) else None
+    return "\n".join(part for part in (named, heading, text) if part)
 
 
 def shortened(text: str, most: int) -> str:
