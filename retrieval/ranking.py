@@ -170,6 +170,11 @@ class Ranker:
             notes=[*notes, *placed.notes],
         )
 
+    async def shown(self, table: Table, layout: Layout, narrowing: Narrowing) -> tuple[Where | None, list[str]]:
+        """The rows that a question so narrowed is answered from, and what to say of them. Raises INVALID_FILTER."""
+        scope = self._scope(table, layout, await self._catalog(table, layout, narrowing), narrowing)
+        return scope.shown, [scope.note] if scope.note else []
+
     def vectors(self, table: Table, column: str | None = None) -> Vectors:
         """Whether questions can be compared with the vectors in `column`, or else in that of the settings."""
         name = column or self._settings.vector_column
@@ -202,7 +207,7 @@ class Ranker:
         if catalog is None:
             asked = filters.all_of(given)
             return _Scope(asked, asked, None, {}, unknown=False, note=None)
-        choice = versions.chosen(catalog, narrowing.collection, narrowing.version)
+        choice = versions.chosen(catalog, narrowing.collection, narrowing.version, asked=given[0])
         asked = filters.all_of([*given, choice.where])
         words = self._settings.outdated_statuses
         hiding = None if narrowing.include_outdated else lifecycle.hiding(catalog, words, layout)

@@ -141,8 +141,9 @@ class Retriever:
         async def ask(table: Table) -> ContextReply:
             layout = self._layout(table, None)
             if request.warm_start:
-                notes = missing_parts(layout, table.indexes)
-                pages = [page async for page in table.pages(layout, _WARM_START_ROWS)]
+                where, notes = await self._ranker.shown(table, layout, request.narrowing)
+                notes = [*missing_parts(layout, table.indexes), *notes]
+                pages = [page async for page in table.pages(layout, _WARM_START_ROWS, where=where)]
                 sizes = await _sizes(database, name, table)
                 return context.overview(request, pages, sizes, table=name, notes=notes)
             asked = Question(

@@ -246,20 +246,25 @@ class Table:
         async for row in self._parts(parts, _MAX_CATALOGUED):
             yield row
 
-    async def pages(self, layout: Layout, limit: int) -> AsyncIterator[dict[str, Cell]]:
-        """`path`, `title`, `heading` and `url` of the first `limit` rows, as far as the table has them."""
+    async def pages(self, layout: Layout, limit: int, *, where: Where | None = None) -> AsyncIterator[dict[str, Cell]]:
+        """`path`, `title`, `heading`, `url`, `collection` and `version` of `limit` rows, as far as there are such."""
         parts = {"path": layout.path, "title": layout.title, "heading": layout.heading, "url": layout.url}
-        async for row in self._parts(parts, limit):
+        there = {column.name for column in self.columns}
+        parts |= {name: name for name in ("collection", "version") if name in there}
+        async for row in self._parts(parts, limit, where):
             yield row
 
-    async def _parts(self, parts: Mapping[str, str | None], limit: int) -> AsyncIterator[dict[str, Cell]]:
+    async def _parts(
+        self, parts: Mapping[str, str | None], limit: int, where: Where | None = None
+    ) -> AsyncIterator[dict[str, Cell]]:
         """Of the first `limit` rows, the columns that `parts` names, under its names."""
         columns = {part: column for part, column in parts.items() if column}
         if not columns:
             return
         with _readable(self.name):
             selected = list(dict.fromkeys(columns.values()))
-            reader = await self._table.query().select(selected).limit(limit).to_batches()
+            query = self._table.query().select(selected).limit(limit)
+            reader = await (query if where is None else query.where(_sql(where))).to_batches()
             async for batch in reader:
                 values = {part: values_of(batch.column(column)) for part, column in columns.items()}
                 for row in range(batch.num_rows):

@@ -191,13 +191,16 @@ class _Document:
 
 
 def _documents(pages: Iterable[Mapping[str, object]]) -> list[_Document]:
-    found: dict[str, _Document] = {}
+    found: dict[tuple[str | None, ...], _Document] = {}
     for page in pages:
         path, title, url = (_text(page.get(name)) for name in ("path", "title", "url"))
         key = path or title or url or ""
         if not key:
             continue
-        document = found.setdefault(key, _Document(path or "", title, url.partition("#")[0] if url else None))
+        # Collections may hold documents of the same path.
+        scope = tuple(_text(page.get(name)) for name in ("collection", "version"))
+        place = url.partition("#")[0] if url else None
+        document = found.setdefault((key, *scope), _Document(path or "", title, place))
         document.chunks += 1
         heading = (_text(page.get("heading")) or "").split(BREADCRUMB_SEPARATOR)[0]
         if heading and heading != title:

@@ -525,3 +525,34 @@ class TestVersionsSideBySide:
 def test_a_search_of_everything_counts_what_was_cut(plain: Path) -> None:
     reply: SearchReply = ask(retriever(plain), "signing " * 70 + "key")
     assert any("Only the first 64 words" in note for note in reply.notes)
+
+
+class TestAnOverview:
+    """`lancedb_query` with warmStart keeps to what a search would be answered from."""
+
+    def overview(self, tmp_path: Path, **narrowing: Any) -> str:
+        index(tmp_path, {"install.md": "# Install old\n\nThe old way.\n"}, collection="docs", doc_version="2.9")
+        index(tmp_path, {"install.md": "# Install new\n\nThe new way.\n"}, collection="docs", doc_version="2.10")
+        gone = "---\nstatus: withdrawn\n---\n# Gone\n\nThis no longer holds.\n"
+        index(tmp_path, {"install.md": "# Install it\n\nAs well.\n", "gone.md": gone}, collection="other")
+        asked = retriever(tmp_path / DATABASE)
+        return ask_context(asked, "", warm_start=True, narrowing=Narrowing(**narrowing)).context
+
+    def test_lists_the_newest_version_of_each_collection_and_nothing_outdated(self, tmp_path: Path) -> None:
+        context = self.overview(tmp_path)
+        assert "Install new" in context
+        assert "Install it" in context
+        assert "Install old" not in context
+        assert "Gone" not in context
+
+    def test_of_an_older_version_lists_that(self, tmp_path: Path) -> None:
+        context = self.overview(tmp_path, collection="docs", version="2.9")
+        assert "Install old" in context
+        assert "Install new" not in context
+
+    def test_lists_what_is_outdated_where_it_is_asked_for(self, tmp_path: Path) -> None:
+        assert "Gone" in self.overview(tmp_path, include_outdated=True, path_prefix="gone")
+
+    def test_refuses_a_field_that_is_not_there(self, tmp_path: Path) -> None:
+        with pytest.raises(BedivereError, match="INVALID_FILTER"):
+            self.overview(tmp_path, filters={"nofield": 1})
