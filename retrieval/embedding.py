@@ -102,25 +102,27 @@ class QueryEmbedder:
             model, dimensions = provenance_embedding["model"], provenance_embedding["dimensions"]
             if model != self.model:
                 return (
-                    f"The table was embedded with model {model!r} and questions would be with {self.model!r}: set "
-                    "EMBEDDING_MODEL to the former, or index again with --embed --rebuild."
+                    f"The table was embedded with model {model!r} and questions would be with {self.model!r} "
+                    "(for the server's owner: set EMBEDDING_MODEL to the former, or index again with --embed "
+                    "--rebuild)."
                 )
             if ours is not None and ours != dimensions:
                 return (
                     f"The table was embedded with model {model!r} to {dimensions:,} dimensions and questions would be "
-                    f"with {self.model!r} to {ours:,}: set EMBEDDING_DIMENSIONS={dimensions}."
+                    f"with {self.model!r} to {ours:,} (for the server's owner: set EMBEDDING_DIMENSIONS={dimensions})."
                 )
             return None
         if not self._model_was_set:
             return (
                 f"The table has no record of the model that made its vectors, so that questions of model "
-                f"{self.model!r} cannot be compared with them: set EMBEDDING_MODEL to the model that did."
+                f"{self.model!r} cannot be compared with them (for the server's owner: set EMBEDDING_MODEL to the "
+                "model that did)."
             )
         if ours is not None and length is not None and ours != length:
             return (
                 f"The table has no record of the model that made its vectors, which have {length:,} dimensions, and "
-                f"questions would be with {self.model!r} to {ours:,}: set EMBEDDING_MODEL and EMBEDDING_DIMENSIONS to "
-                "what made them."
+                f"questions would be with {self.model!r} to {ours:,} (for the server's owner: set EMBEDDING_MODEL and "
+                "EMBEDDING_DIMENSIONS to what made them)."
             )
         return None
 
@@ -207,7 +209,8 @@ class QueryEmbedder:
 
     def _open(self) -> EmbeddingUnavailable:
         left = self._circuit.seconds_left
-        when = f"in {left:,.0f} seconds" if left >= 1 else "soon"
+        seconds = round(left)
+        when = "soon" if seconds < 1 else "in 1 second" if seconds == 1 else f"in {seconds:,} seconds"
         return EmbeddingUnavailable("circuit_open", f"{self._why} It is asked again {when}.")
 
 

@@ -118,6 +118,7 @@ class Ranker:
     async def rank(self, table: Table, layout: Layout, question: Question) -> Found:
         """The candidates for `question`. Raises `BedivereError` INVALID_QUERY, INVALID_FILTER and what reading does."""
         laps = Laps()
+        question = replace(question, narrowing=self._meant(question.narrowing))
         catalog = await self._catalog(table, layout, question.narrowing)
         scope = self._scope(table, layout, catalog, question.narrowing)
         vocabulary = await table.vocabulary()
@@ -143,7 +144,7 @@ class Ranker:
         since = time.perf_counter()
         ranked = exact_first(order(fuse(arms.text, arms.vector), self._settings.path_boosts), read)
         calibration = table.measured[vectors.column].get("calibration") if vectors.column else None
-        verdict = judge(read, ranked, vocabulary, calibration, ran, question.min_score)
+        verdict = judge(read, ranked, vocabulary, calibration, ran, question.min_score, corrections)
         laps.took("rank", since)
         rejected = None
         if ranked and not verdict.answers:
@@ -151,6 +152,7 @@ class Ranker:
             placed = Placed([], {}, [_refusal(verdict)])
         else:
             placed = await self._placed(place, catalog, ranked, arms.hidden, laps)
+            notes += [verdict.note] if verdict.note else []
         if not placed.ranked and not placed.notes:
             placed = Placed([], {}, await _nothing(table, scope, question.narrowing))
         # Of what is left out, nothing needs a label.
@@ -172,6 +174,7 @@ class Ranker:
 
     async def shown(self, table: Table, layout: Layout, narrowing: Narrowing) -> tuple[Where | None, list[str]]:
         """The rows that a question so narrowed is answered from, and what to say of them. Raises INVALID_FILTER."""
+        narrowing = self._meant(narrowing)
         scope = self._scope(table, layout, await self._catalog(table, layout, narrowing), narrowing)
         return scope.shown, [scope.note] if scope.note else []
 
@@ -181,13 +184,18 @@ class Ranker:
         if name not in table.vectors:
             return Vectors(None, f"The table has no vectors in column {name[:100]!r}")
         if not self._embedder.configured:
-            return Vectors(None, "No embeddings provider is configured (OPENAI_API_KEY)")
+            return Vectors(None, "No embeddings provider is configured (for the server's owner: set OPENAI_API_KEY)")
         mismatch = self._embedder.mismatch(_record(table), table.vectors[name])
         return Vectors(None, mismatch.rstrip("."), amiss=True) if mismatch else Vectors(name)
 
     def on_trust(self, table: Table) -> str | None:
         """What to say of vectors whose model the table does not name."""
         return self._embedder.on_trust(_record(table)) if self.vectors(table).column else None
+
+    def _meant(self, narrowing: Narrowing) -> Narrowing:
+        """`narrowing`, with what is outdated where its filters ask for that by name."""
+        asks = lifecycle.asks_for_outdated(narrowing.filters, self._settings.outdated_statuses)
+        return replace(narrowing, include_outdated=True) if asks else narrowing
 
     async def _catalog(self, table: Table, layout: Layout, narrowing: Narrowing) -> Catalog | None:
         """The documents, where anything hangs on what they say of themselves."""

@@ -103,7 +103,11 @@ class Retriever:
                 near = await table.chunks(expand.spans(rows, request.expand), layout)
                 contexts = expand.contexts(rows, near, request.expand)
             hits, left_out = hits_of(best, found, groups, contexts, whole=request.whole)
-            notes = found.notes
+            limits = (
+                collapse.limits(layout) if request.collapse else None,
+                expand.limits(layout) if request.expand.type != "none" else None,
+            )
+            notes = [*found.notes, *(limit for limit in limits if limit is not None)]
             if left_out:
                 notes = [
                     *notes,

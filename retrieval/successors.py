@@ -11,7 +11,6 @@ from retrieval.layout import Layout
 from retrieval.search import filters, lifecycle
 from retrieval.search.filters import Condition, Where
 from retrieval.search.fusion import Ranked
-from retrieval.search.lifecycle import Succession
 from retrieval.search.plan import TextPlan
 from retrieval.table import Table
 from retrieval.types import Row
@@ -22,8 +21,6 @@ NOTICED_RANKS: Final = 3
 _LOOKED_AT: Final = 50
 _READ: Final = 1_000
 """Matching chunks, and chunks of any kind, at a successor's path: in tables of others, not all of them are its own."""
-
-_MAX_NAME_CHARS: Final = 200
 
 RowKey = tuple[str, str]
 
@@ -79,7 +76,8 @@ class Successors:
                 order.append(heir)
                 taken.add(key_of(heir.row))
                 stands_for[heir.row.id] = document.path
-            notes[document.prefix, document.path] = self._note(document, following, is_shown=heir is not None)
+            told = lifecycle.note(document, self.catalog, self.words, passes=heir is not None)
+            notes[document.prefix, document.path] = told
         return Placed(order, stands_for, list(notes.values()))
 
     async def _heir(self, current: Document, before: Ranked, ranked: Sequence[Ranked]) -> Ranked | None:
@@ -106,23 +104,3 @@ class Successors:
 
     def _is_of(self, row: Row, document: Document) -> bool:
         return row.path == document.path and self.catalog.of(row) == document
-
-    def _note(self, document: Document, following: Succession, *, is_shown: bool) -> str:
-        # A successor counts whatever the status says.
-        hides = lifecycle.hides(document.status, self.words)
-        standing = _cut(document.status) if document.status and hides else "superseded"
-        old = _named(document)
-        current = following.document
-        if current is not None:
-            unseen = "" if is_shown else ", and does not pass the filters"
-            return f"{old} matches and is outdated ({standing}): {_named(current)} has taken its place{unseen}."
-        named = f" Its successor, {following.name}, is not among the current documents." if following.name else ""
-        return f"{old} matches and is left out ({standing}): pass includeOutdated true to see it.{named}"
-
-
-def _named(document: Document) -> str:
-    return f"{_cut(document.title)} ({document.path})" if document.title else document.path
-
-
-def _cut(name: str) -> str:
-    return name if len(name) <= _MAX_NAME_CHARS else f"{name[: _MAX_NAME_CHARS - 1]}…"

@@ -274,6 +274,8 @@ def range_of(name: str, rules: Mapping[str, Any]) -> str:
             return f"up to {most} characters"
         case {"type": "boolean"}:
             return "`true`, `false`"
+        case {"type": "array", "maxItems": most, "items": {"minLength": least, "maxLength": longest}}:
+            return f"up to {most} texts of {least} to {longest} characters"
         case {"type": "array", "maxItems": most}:
             return f"up to {most} texts"
         case {"type": "object", "properties": inner}:

@@ -120,7 +120,7 @@ def read_document(
         columns["heading"].append(heading)
         columns["text"].append(text)
         columns["url"].append(_at_anchor(page, chunk.anchor))
-        columns["idents"].append(identifier_terms(searched))
+        columns["idents"].append(identifier_terms(searched, path))
         columns["search_text"].append(fold(searched))
         columns[ORDINAL_COLUMN].append(ordinal)
     return DocumentRows(pa.RecordBatch.from_pydict(columns, schema=SCHEMA), _own_keys(own))

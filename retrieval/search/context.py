@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from retrieval.catalog import names_a_successor
 from retrieval.schema import BREADCRUMB_SEPARATOR
 from retrieval.search.found import Found
 from retrieval.types import ContextReply, ContextRequest, Correction, Row, Source, Span
@@ -42,14 +43,15 @@ class _Passage:
             and first.ordinal - 1 <= row.ordinal <= last.ordinal + 1
         )
 
-    def render(self, number: int) -> str:
+    def render(self, number: int, outdated: Mapping[str, str]) -> str:
         first = self.rows[0]
+        label = next((outdated[row.id] for row in self.rows if row.id in outdated), None)
         place = first.url or first.path
         lines = [f"## {number}. {first.title or first.path or first.id}"]
         if first.heading:
             lines.append(first.heading)
-        if lifecycle := _lifecycle(first):
-            lines.append(lifecycle)
+        if standing := label or _standing(first):
+            lines.append(f"Status: {standing}")
         ids = ", ".join(row.id for row in self.rows)
         lines.append(f"Source: {place} ({ids})" if place else f"Source: {ids}")
         return "\n".join(lines) + "\n\n" + "\n\n".join(row.text.strip() for row in self.rows)
@@ -245,7 +247,10 @@ def _assemble(
         f"{_count(chunks, 'chunk')} in {_count(len(passages), 'passage')}.",
         *notes,
     ]
-    sections = ["\n".join(lines), *(passage.render(number) for number, passage in enumerate(passages, start=1))]
+    sections = [
+        "\n".join(lines),
+        *(passage.render(number, found.outdated) for number, passage in enumerate(passages, start=1)),
+    ]
     if left_out:
         needed = len(left_out[0].text) + _PASSAGE_HEADER
         larger = min(max(request.budget * 2, needed), MAX_BUDGET)
@@ -273,15 +278,15 @@ def _fitting(notes: Sequence[str], room: float) -> list[str]:
     return [*kept, more.format(len(lines) - len(kept))] if room >= 0 else kept
 
 
-def _lifecycle(row: Row) -> str | None:
-    """What the document says of its own standing: an agent must not cite a superseded page as the rule."""
+def _standing(row: Row) -> str | None:
+    """What a document that is not labelled as outdated says of its own standing, in the words of a label."""
     status, successor, date = (row.metadata.get(name) for name in ("status", "superseded_by", "date"))
-    told = [str(status)] if status else []
-    if successor:
-        told.append(f"superseded by {successor}")
-    if not told:
+    if successor and not names_a_successor(str(successor)):
+        successor = None
+    if not status and not successor:
         return None
-    return "Status: " + ", ".join([*told, str(date)] if date else told)
+    told = f"{status or 'Superseded'}{f' ({date})' if date else ''}"
+    return f"{told}; replaced by {successor}" if successor else told
 
 
 def _source(passage: _Passage) -> Source:

@@ -151,7 +151,7 @@ def test_a_prefix_that_is_set_wins(embedding_server: EmbeddingServer, prefix: st
         ({"kind": "status", "status": 400}, "provider_error", "status 400"),
         ({"kind": "drop"}, "provider_error", "could not be reached"),
         ({"kind": "not_json"}, "provider_error", ""),
-        ({"kind": "few"}, "provider_error", "0 vectors for 1"),
+        ({"kind": "few"}, "provider_error", "0 in place of 1"),
         ({"kind": "nan"}, "bad_vector", "finite"),
         ({"kind": "zero"}, "bad_vector", "zeros"),
         ({"kind": "garbage"}, "bad_vector", "no vector"),

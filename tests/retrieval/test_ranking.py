@@ -492,6 +492,12 @@ class TestVersionsSideBySide:
         assert of_one_version([hit.id for hit in reply.hits], "1.9")
         assert (reply.versions, reply.notes) == ({"": "1.9"}, [])
 
+    @pytest.mark.parametrize("asked", ["1.9", ["1.9"], {"lte": "1.9", "prefix": "1.9"}, {"neq": "1.10"}])
+    def test_who_filters_by_version_is_answered_from_it(self, versioned: Path, asked: object) -> None:
+        reply = ask(retriever(versioned), "harbour key", narrowing=Narrowing(filters={"version": asked}), min_score=0)
+        assert of_one_version([hit.id for hit in reply.hits], "1.9")
+        assert reply.notes == []
+
     @pytest.mark.parametrize("version", ["1.9", "1.10"])
     @pytest.mark.parametrize("kind", ["neighbors", "section"])
     def test_what_stands_around_a_hit_is_of_its_version(self, versioned: Path, version: str, kind: Any) -> None:
@@ -556,3 +562,11 @@ class TestAnOverview:
     def test_refuses_a_field_that_is_not_there(self, tmp_path: Path) -> None:
         with pytest.raises(BedivereError, match="INVALID_FILTER"):
             self.overview(tmp_path, filters={"nofield": 1})
+
+
+def test_a_filter_that_names_a_hiding_status_brings_what_it_hides_back_labelled(tmp_path: Path) -> None:
+    gone = "---\nstatus: superseded\n---\n# Gone rule\n\nThe rule of the boat.\n"
+    index(tmp_path, {"gone.md": gone, "now.md": "# Rule\n\nThe rule of the boat today.\n"})
+    reply = ask(retriever(tmp_path / DATABASE), "rule boat", narrowing=Narrowing(filters={"status": "superseded"}))
+    assert paths(reply) == ["gone.md"]
+    assert reply.hits[0].outdated == "superseded"

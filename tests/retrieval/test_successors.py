@@ -52,7 +52,8 @@ def test_the_successor_stands_in_the_place_of_what_would_have_won_and_a_note_nam
     assert "old.md" not in paths(reply)
     assert reply.hits[0].stands_for == "old.md"
     assert reply.notes == [
-        "Old rule (old.md) matches and is outdated (superseded): New rule (new.md) has taken its place."
+        "Old rule (old.md) is outdated (superseded) and left out: New rule (new.md) has taken its place; pass "
+        "includeOutdated true to see it."
     ]
     assert [hit.score for hit in reply.hits] == sorted((hit.score for hit in reply.hits), reverse=True)
 
@@ -92,7 +93,7 @@ def test_a_successor_that_shares_no_word_with_the_question_stands_there_too(
     reply = ask(asking, QUESTION, search_type=asked, min_score=0)
     assert (paths(reply)[0], reply.hits[0].stands_for) == ("new.md", "old.md")
     assert reply.hits[0].text_rank is None
-    assert "Payments (new.md) has taken its place." in reply.notes[0]
+    assert "Payments (new.md) has taken its place;" in reply.notes[0]
 
 
 def test_a_successor_that_is_not_indexed_is_named_as_it_is_written(tmp_path: Path) -> None:
@@ -106,7 +107,7 @@ def test_a_successor_that_is_not_indexed_is_named_as_it_is_written(tmp_path: Pat
 def test_a_draft_without_a_successor_is_left_out_and_named(tmp_path: Path) -> None:
     reply = ask(asking_of(tmp_path, {"old.md": page("Old rule", OLD, status="Draft")}), QUESTION)
     assert reply.hits == []
-    assert reply.notes == ["Old rule (old.md) matches and is left out (Draft): pass includeOutdated true to see it."]
+    assert reply.notes == ["Old rule (old.md) is outdated (Draft) and left out; pass includeOutdated true to see it."]
 
 
 def test_documents_that_name_each_other_have_no_current_one(tmp_path: Path) -> None:
@@ -159,8 +160,8 @@ def test_a_successor_that_the_call_leaves_out_is_named_and_stays_out(tmp_path: P
     reply = ask(asking, QUESTION, narrowing=Narrowing(path_prefix="old/"))
     assert reply.hits == []
     assert reply.notes == [
-        "Old rule (old/rule.md) matches and is outdated (superseded): New rule (new/rule.md) has taken its place, "
-        "and does not pass the filters."
+        "Old rule (old/rule.md) is outdated (superseded) and left out: New rule (new/rule.md) has taken its place, and "
+        "does not pass the filters; pass includeOutdated true to see it."
     ]
 
 

@@ -8,8 +8,11 @@ from retrieval.indexing.calibration import (
     calibration,
     calibration_line,
     own_questions,
+    stored,
 )
-from retrieval.search.relevance import NOISE, SIGNAL
+from retrieval.indexing.job import Calibrated
+from retrieval.indexing.vocabulary import VocabularyBuilder
+from retrieval.search.relevance import NOISE, SIGNAL, THRESHOLDS
 
 
 def test_a_table_is_asked_for_its_titles_and_innermost_headings() -> None:
@@ -46,6 +49,21 @@ def test_vectors_that_tell_nothing_apart_are_not_calibrated() -> None:
     assert calibration([0.1], [0.9]) is None
 
 
+def test_what_a_search_will_read_is_told_of_the_files_themselves() -> None:
+    words = VocabularyBuilder()
+    words.add("rotate the rotating keys", "")
+    by_words = stored(words.to_bytes(), None, embedded=False)
+    by_both = stored(words.to_bytes(), calibration([0.2], [0.8] * 4), embedded=True)
+    assert by_words == Calibrated(3, THRESHOLDS["text"])
+    assert by_both == Calibrated(3, THRESHOLDS["hybrid"], 0.2, 0.8)
+
+
 def test_the_line_tells_what_was_measured() -> None:
-    assert "1,234 words" in calibration_line(None, 1234)
-    assert "0.20" in calibration_line(calibration([0.2], [0.8] * 4), 5)
+    assert calibration_line(Calibrated(1234, 0.66), embedded=False) == ("1,234 words known, threshold 0.66")
+    assert calibration_line(Calibrated(1, 0.65, 0.2, 0.8), embedded=True) == (
+        "1 word known, threshold 0.65; nearest passage 0.20 for foreign questions, 0.80 for its own headings"
+    )
+
+
+def test_the_line_says_where_nearness_could_not_be_measured() -> None:
+    assert "nearness could not be measured" in calibration_line(Calibrated(9, 0.65), embedded=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from retrieval.types import Narrowing
-from tests.retrieval.asking import DATABASE, ask_context, index, retriever
+from tests.retrieval.asking import DATABASE, ask, ask_context, index, retriever
 
 OLD = "---\nstatus: superseded\nsuperseded_by: {}\n---\n# {}\n\nThe ferry leaves the harbour at {}.\n"
 
@@ -86,4 +86,7 @@ def test_notes_take_no_more_than_half_of_what_passages_could_have(database: Path
 def test_an_outdated_passage_that_was_asked_for_says_so_in_the_block(database: Path) -> None:
     narrowing = Narrowing(include_outdated=True)
     reply = ask_context(retriever(database), "ferry leaves at noon", narrowing=narrowing)
-    assert "\nStatus: superseded, superseded by new.md\n" in reply.context
+    found = ask(retriever(database), "ferry leaves at noon", narrowing=narrowing)
+    (label,) = {hit.outdated for hit in found.hits if hit.path == "old.md"}
+    assert label == "superseded; replaced by New timetable (new.md)"
+    assert f"\nStatus: {label}\n" in reply.context
