@@ -13,6 +13,8 @@ from anyio.streams.memory import MemoryObjectSendStream
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 from mcp.shared._stream_protocols import ReadStream, WriteStream
+from mcp.shared.dispatcher import coerce_request_id
+from mcp.shared.jsonrpc_dispatcher import cancelled_request_id_from_params
 from mcp.shared.message import SessionMessage
 from mcp_types import (
     PARSE_ERROR,
@@ -99,9 +101,9 @@ class _Answers:
     def expect(self, message: JSONRPCMessage) -> None:
         """Notes that `message`, if it is a request, is to be answered; one that its sender cancels is not."""
         if isinstance(message, JSONRPCRequest):
-            self._owed[message.id] += 1
+            self._owed[coerce_request_id(message.id)] += 1
         elif isinstance(message, JSONRPCNotification) and message.method == "notifications/cancelled":
-            self._settle((message.params or {}).get("requestId"))
+            self._settle(cancelled_request_id_from_params(message.params))
 
     async def complete(self) -> None:
         """Waits until every request has its answer."""
@@ -109,9 +111,10 @@ class _Answers:
             self._paid = anyio.Event()
             await self._paid.wait()
 
-    def _settle(self, request: object) -> None:
-        if isinstance(request, str | int) and request in self._owed:
-            self._owed -= Counter([request])
+    def _settle(self, request: RequestId | None) -> None:
+        # To the SDK 7 and "7" are one request.
+        if request is not None and (known := coerce_request_id(request)) in self._owed:
+            self._owed -= Counter([known])
             self._paid.set()
 
     async def send(self, item: SessionMessage, /) -> None:

@@ -133,9 +133,12 @@ async def test_what_takes_too_long_is_told_that_it_is_over(monkeypatch: pytest.M
     assert session.answered() == [(1, True), (2, False)]
 
 
-async def test_what_its_sender_cancelled_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("asked", "named"), [(2, 2), (2, "2"), ("2", 2), ("two", "two")])
+async def test_what_its_sender_cancelled_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch, asked: int | str, named: int | str
+) -> None:
     monkeypatch.setattr(stdio, "_LAST_ANSWERS_SECONDS", 60.0)
     session = Session()
-    cancelled = {"method": "notifications/cancelled", "params": {"requestId": 2}}
-    await session.serve(monkeypatch, call(2), cancelled)
+    cancelled = {"method": "notifications/cancelled", "params": {"requestId": named}}
+    await session.serve(monkeypatch, call(asked), cancelled)
     assert session.answered() == [(1, True)]
