@@ -11,7 +11,7 @@ PORT ?= 3000
 PYTEST_ARGS ?=
 WORKERS ?= auto
 # The environment of samconfig.toml, the database that is published to it (none: DATABASE=), how many releases then stay
-# (all: KEEP=), and more options for sam deploy.
+# (all: KEEP=), and more options for sam deploy or sam delete.
 ENV ?= default
 DATABASE ?= build/database
 KEEP ?= 10
@@ -39,7 +39,6 @@ LOCK_TOOL := $(UV) pip compile $(LOCKING)
 # Each in an environment of its own, because they pin older versions of what Bedivere needs. The folder is hidden, so that
 # `make run`, which indexes the checkout, passes it over.
 TOOLS := base checkov ministack sam
-SAM := build/.tools/sam/bin/sam
 export SAM_CLI_TELEMETRY := 0
 # Lambda takes no image with an attestation beside it: "image manifest, config or layer media type is not supported".
 export BUILDX_NO_DEFAULT_ATTESTATIONS := 1
@@ -138,7 +137,7 @@ deploy: setup build/.tools/sam/.ready ## Deploy to ENV of samconfig.toml: valida
 	@$(BIN)/python infra/deploy.py --environment "$(ENV)" --database "$(DATABASE)" --keep "$(KEEP)" -- $(SAM_ARGS)
 
 destroy: setup build/.tools/sam/.ready ## Delete the stack of ENV after asking; the bucket of the dataset stays
-	$(SAM) delete --config-env $(ENV)
+	@$(BIN)/python infra/deploy.py --destroy --environment "$(ENV)" -- $(SAM_ARGS)
 
 e2e-image: setup $(TOOLS:%=build/.tools/%/.ready) ## Build the image, run it, deploy it to a local AWS and smoke it (ARCH=arm64 under emulation); needs Docker
 	$(BIN)/python -m tests.image $(if $(ARCH),--architecture $(ARCH))

@@ -129,7 +129,9 @@ Exclude = Annotated[
 Collection = Annotated[Name | None, Field(description="Only this collection.", examples=["handbook"])]
 Version = Annotated[
     Name | None,
-    Field(description="This version of the documents. Default: the newest of each collection.", examples=["2.1"]),
+    Field(
+        description="This version of the documents. Default: the newest release of each collection.", examples=["2.1"]
+    ),
 ]
 IncludeOutdated = Annotated[
     bool,
@@ -299,7 +301,7 @@ class FetchArguments(Arguments):
     )
     collection: Collection = None
     version: Annotated[
-        Name | None, Field(description="This version of the document. Default: the newest.", examples=["2.1"])
+        Name | None, Field(description="This version of the document. Default: the newest release.", examples=["2.1"])
     ] = None
     table: TableName = None
 

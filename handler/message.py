@@ -29,8 +29,11 @@ def check_message(body: bytes, version: str | None) -> None:
     try:
         # The stricter of the SDK's two parsers: no NaN, no lone surrogates, no other encodings, bounded nesting.
         value: object = from_json(body, allow_inf_nan=False)
-    except ValueError:
-        raise _not_an_object("The body is not JSON in UTF-8") from None
+    except ValueError as error:
+        too_deep = "recursion limit" in str(error)
+        raise _not_an_object(
+            "The body is nested too deeply to be read" if too_deep else "The body is not JSON in UTF-8"
+        ) from None
     if isinstance(value, list):
         raise _not_an_object("A batch is not served: send one JSON-RPC message a request", INVALID_REQUEST)
     if not isinstance(value, dict):

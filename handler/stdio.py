@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections import Counter
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, Self, cast
 
 import anyio
 from anyio.streams.memory import MemoryObjectSendStream
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 from mcp.shared._stream_protocols import ReadStream, WriteStream
+from mcp.shared.dispatcher import coerce_request_id
+from mcp.shared.jsonrpc_dispatcher import cancelled_request_id_from_params
 from mcp.shared.message import SessionMessage
 from mcp_types import (
     PARSE_ERROR,
@@ -23,19 +26,16 @@ from mcp_types import (
     JSONRPCResponse,
     RequestId,
 )
+from pydantic import ValidationError
 
 from retrieval.errors import ErrorCode
 
 logger: Final = logging.getLogger("bedivere")
 
-_REFUSAL: Final = JSONRPCError(
-    jsonrpc="2.0",
-    id=None,
-    error=ErrorData(
-        code=PARSE_ERROR,
-        message=f"{ErrorCode.BODY_NOT_JSON}: The line is not one JSON-RPC message in UTF-8.",
-        data={"code": ErrorCode.BODY_NOT_JSON},
-    ),
+_REFUSAL: Final = ErrorData(
+    code=PARSE_ERROR,
+    message=f"{ErrorCode.BODY_NOT_JSON}: The line is not one JSON-RPC message in UTF-8.",
+    data={"code": ErrorCode.BODY_NOT_JSON},
 )
 
 _LAST_ANSWERS_SECONDS: Final = 5.0
@@ -62,13 +62,32 @@ async def _sift(
         async for item in read:
             if isinstance(item, Exception):
                 logger.warning("A line on standard input is not a JSON-RPC message")
-                await answers.send(SessionMessage(_REFUSAL))
+                refusal = JSONRPCError(jsonrpc="2.0", id=_request_in(item), error=_REFUSAL)
+                await answers.send(SessionMessage(refusal))
             else:
                 answers.expect(item.message)
                 await inlet.send(item)
         # With the end of its input the SDK cancels what it is at.
         with anyio.move_on_after(_LAST_ANSWERS_SECONDS):
             await answers.complete()
+
+
+def _request_in(error: Exception) -> RequestId | None:
+    """The id of the request that a refused line all but is; None where there is none.
+
+    The SDK's parser takes no lone surrogates and bounds the nesting; Python's own does neither. Who sent such a line
+    waits for an answer with its id.
+    """
+    line: object = error.errors()[0]["input"] if isinstance(error, ValidationError) else None
+    try:
+        message: Any = json.loads(line) if isinstance(line, str | bytes) else line
+    except (ValueError, RecursionError):
+        return None
+    request = cast("dict[str, object]", message) if isinstance(message, dict) else {}
+    request_id = request.get("id") if "method" in request else None
+    if isinstance(request_id, str) and request_id.isascii():
+        return request_id
+    return request_id if isinstance(request_id, int) and not isinstance(request_id, bool) else None
 
 
 class _Answers:
@@ -82,9 +101,9 @@ class _Answers:
     def expect(self, message: JSONRPCMessage) -> None:
         """Notes that `message`, if it is a request, is to be answered; one that its sender cancels is not."""
         if isinstance(message, JSONRPCRequest):
-            self._owed[message.id] += 1
+            self._owed[coerce_request_id(message.id)] += 1
         elif isinstance(message, JSONRPCNotification) and message.method == "notifications/cancelled":
-            self._settle((message.params or {}).get("requestId"))
+            self._settle(cancelled_request_id_from_params(message.params))
 
     async def complete(self) -> None:
         """Waits until every request has its answer."""
@@ -92,9 +111,10 @@ class _Answers:
             self._paid = anyio.Event()
             await self._paid.wait()
 
-    def _settle(self, request: object) -> None:
-        if isinstance(request, str | int) and request in self._owed:
-            self._owed -= Counter([request])
+    def _settle(self, request: RequestId | None) -> None:
+        # To the SDK 7 and "7" are one request.
+        if request is not None and (known := coerce_request_id(request)) in self._owed:
+            self._owed -= Counter([known])
             self._paid.set()
 
     async def send(self, item: SessionMessage, /) -> None:

@@ -1,7 +1,8 @@
 """What `make deploy` does: sam builds and deploys, bedivere publishes and smokes; at the end stands what is left to do.
 
-It adds to them what they cannot know of each other: one list of parameters for the build and the deployment, a look at
-the processor before minutes are spent on it, and checks that fit a stack with nothing published or without its name.
+It adds to them what they cannot know of each other: one stack, region and profile for all of them, one list of
+parameters for the build and the deployment, a look at the processor before minutes are spent on it, and checks that fit
+a stack with nothing published or without its name. `make destroy` deletes what it would deploy to.
 """
 
 from __future__ import annotations
@@ -32,6 +33,14 @@ HANDLERS = Path("/proc/sys/fs/binfmt_misc")
 _EMULATORS = {"arm64": ("qemu-aarch64",), "x86_64": ("qemu-x86_64", "rosetta")}
 _ENGINE_NAMES = {"aarch64": "arm64", "arm64": "arm64", "x86_64": "x86_64", "amd64": "x86_64"}
 _OVERRIDES = "--parameter-overrides"
+# What would have sam deploy something else than was built and looked at here, and what to do in its place.
+_REFUSED = {
+    "--guided": "sam would ask after the image was built for other answers: put them into samconfig.toml",
+    "--config-env": "name the environment with ENV=",
+    "--config-file": "what is configured is read from samconfig.toml alone",
+}
+_SHORT = {"-g": "--guided"}
+_CREDENTIALS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_SECURITY_TOKEN")
 
 
 class Stopped(Exception):
@@ -49,6 +58,36 @@ class Order:
 
 
 @dataclass(frozen=True)
+class Target:
+    """The stack, and where it is: the same for all programs that are run."""
+
+    stack: str
+    region: str
+    profile: str | None
+    """None where it is left to the environment."""
+
+    def options(self) -> list[str]:
+        """For sam, in whose eyes they go before its configuration."""
+        profile = ["--profile", self.profile] if self.profile else []
+        return ["--stack-name", self.stack, "--region", self.region, *profile]
+
+    def settings(self) -> dict[str, str]:
+        """For what reads the environment. boto3, and sam with it, knows the region by the second name alone."""
+        profile = {"AWS_PROFILE": self.profile, "AWS_DEFAULT_PROFILE": self.profile} if self.profile else {}
+        return {"AWS_REGION": self.region, "AWS_DEFAULT_REGION": self.region, **profile}
+
+    def before(self) -> str:
+        """What a person types before a command, for it to go here."""
+        profile = f"AWS_PROFILE={shlex.quote(self.profile)} " if self.profile else ""
+        return f"{profile}AWS_DEFAULT_REGION={self.region}"
+
+    def variables(self, given: Mapping[str, str]) -> dict[str, str]:
+        """The environment `given`, led here. Keys in it would go before a profile that was named."""
+        kept = {name: text for name, text in given.items() if not (self.profile and name in _CREDENTIALS)}
+        return {**kept, **self.settings()}
+
+
+@dataclass(frozen=True)
 class Engine:
     """The Docker engine that builds."""
 
@@ -62,11 +101,13 @@ def main() -> int:
     parser.add_argument("--environment", required=True, help="of samconfig.toml")
     parser.add_argument("--database", default="", help="what is published; empty, nothing")
     parser.add_argument("--keep", default="", help="how many releases stay; empty, all")
-    parser.add_argument("sam_arguments", nargs="*", help="for sam deploy, after --")
+    parser.add_argument("--destroy", action="store_true", help="delete the stack, which sam asks about first")
+    parser.add_argument("sam_arguments", nargs="*", help="for sam deploy or sam delete, after --")
     given = parser.parse_args()
     database = Path(given.database) if given.database else None
+    order = Order(given.environment, database, given.keep, tuple(given.sam_arguments))
     try:
-        deploy(Order(given.environment, database, given.keep, tuple(given.sam_arguments)))
+        (destroy if given.destroy else deploy)(order)
     except Stopped as reason:
         if str(reason):
             sys.stderr.write(f"{reason}\n")
@@ -85,52 +126,133 @@ def deploy(order: Order) -> None:
         )
     if order.keep and not re.fullmatch(r"[1-9][0-9]*", order.keep):
         raise Stopped("KEEP= is a number of releases, 1 or more, or empty to keep all.")
-    configured = configured_overrides(_samconfig(), order.environment)
+    config = section(order.environment)
     asked, arguments = split(order.sam_arguments)
-    overrides = [*configured, *asked]
+    target, others = find_target(config, arguments, os.environ)
+    overrides = [*configured_overrides(config), *asked]
     architecture = value(overrides, "Architecture") or default("Architecture")
     engine = running_engine()
     if engine is not None and not builds(engine, architecture, HANDLERS):
         raise Stopped(advice(engine, architecture, order.environment))
 
+    _say(f"{target.stack} in {target.region}")
+    variables = target.variables(os.environ)
     # Always said, since a stack keeps the last value of a parameter that is not, while a build takes the default.
     parameters = [_OVERRIDES, f"Architecture={architecture}", *overrides]
     environment = ("--config-env", order.environment)
-    run(SAM, "validate", "--lint", *environment)
-    run(SAM, "build", *environment, *parameters)
-    run(SAM, "deploy", *environment, *parameters, *arguments)
-    listed = run(SAM, "list", "stack-outputs", *environment, "--output", "json", capture=True)
+    run(SAM, "validate", "--lint", *environment, variables=variables)
+    run(SAM, "build", *environment, *parameters, variables=variables)
+    run(SAM, "deploy", *environment, *parameters, *target.options(), *others, variables=variables)
+    asking = ("list", "stack-outputs", *environment, *target.options(), "--output", "json")
+    listed = run(SAM, *asking, variables=variables, capture=True)
     outputs = {output["OutputKey"]: output["OutputValue"] for output in json.loads(listed)}
     if order.database is not None:
         keep = ("--keep", order.keep) if order.keep else ()
-        run(BEDIVERE, "publish", order.database, outputs["DatasetUri"], *keep)
-    published = order.database is not None or has_release(outputs["DatasetUri"])
-    left = [*smoked(outputs, published=published)]
+        run(BEDIVERE, "publish", order.database, outputs["DatasetUri"], *keep, variables=variables)
+    published = order.database is not None or has_release(outputs["DatasetUri"], variables)
+    left = [*smoked(outputs, variables, published=published)]
     if not published:
-        left.append(f"Nothing is published yet, so nothing was searched. To publish: {outputs['PublishCommand']}")
+        publish = f"{target.before()} {outputs['PublishCommand']}"
+        left.append(f"Nothing is published yet, so nothing was searched. To publish: {publish}")
     _say(outputs["ClaudeCommand"], *left)
+
+
+def destroy(order: Order) -> None:
+    """Deletes the stack that `deploy` would deploy to. Raises `Stopped`."""
+    _, arguments = split(order.sam_arguments)
+    target, others = find_target(section(order.environment), arguments, os.environ)
+    command = ("delete", "--config-env", order.environment, *target.options(), *others)
+    run(SAM, *command, variables=target.variables(os.environ))
+
+
+# The target
+
+
+def find_target(
+    config: Mapping[str, Any], arguments: Sequence[str], environment: Mapping[str, str]
+) -> tuple[Target, list[str]]:
+    """The target by the arguments, the section of samconfig.toml and the environment, in this order; other arguments.
+
+    Raises `Stopped` where it is not known, or where the arguments or the section would have sam choose another.
+    """
+    configured = {**_parameters(config, "global"), **_parameters(config, "deploy")}
+    for name, reason in _REFUSED.items():
+        named = any(_SHORT.get(word, word.partition("=")[0]) == name for word in arguments)
+        if named or configured.get(name.removeprefix("--")):
+            raise Stopped(f"make takes no {name}: {reason}.")
+    given, others = taken(arguments, ("--stack-name", "--region", "--profile"))
+    stack = given.get("--stack-name") or configured.get("stack_name")
+    if not stack:
+        raise Stopped("samconfig.toml has no stack_name for this environment.")
+    profile = given.get("--profile") or configured.get("profile")
+    region = given.get("--region") or configured.get("region") or region_of(environment) or profile_region(profile)
+    if not region:
+        raise Stopped(
+            "No region is known: set AWS_REGION, for example to eu-central-1, or give the profile one, "
+            "or name it with SAM_ARGS='--region eu-central-1'."
+        )
+    return Target(stack, region, profile), others
+
+
+def taken(arguments: Sequence[str], names: Sequence[str]) -> tuple[dict[str, str], list[str]]:
+    """The last value of each option that is named and given, and the other arguments."""
+    values: dict[str, str] = {}
+    others: list[str] = []
+    words = iter(arguments)
+    for word in words:
+        name, equals, text = word.partition("=")
+        if name in names:
+            values[name] = text if equals else next(words, "")
+        else:
+            others.append(word)
+    return values, others
+
+
+def region_of(environment: Mapping[str, str]) -> str | None:
+    """The region that is set by either name, of which most of AWS's programs read the one or the other alone."""
+    region, fallback = environment.get("AWS_REGION"), environment.get("AWS_DEFAULT_REGION")
+    if region and fallback and region != fallback:
+        raise Stopped(f"AWS_REGION is {region} and AWS_DEFAULT_REGION is {fallback}: unset one of them.")
+    return region or fallback or None
+
+
+def profile_region(profile: str | None) -> str | None:
+    """The region in the profile of that name, or in the one that the environment names."""
+    from botocore.exceptions import ProfileNotFound
+    from botocore.session import Session
+
+    session: Any = Session(profile=profile)
+    try:
+        return session.get_config_variable("region")
+    except ProfileNotFound as error:
+        raise Stopped(f"{error}.") from None
 
 
 # Parameters
 
 
-def _samconfig() -> Mapping[str, Any]:
-    return tomllib.loads((ROOT / "samconfig.toml").read_text(encoding="utf-8"))
+def section(environment: str) -> Mapping[str, Any]:
+    """What samconfig.toml has for an environment."""
+    config = tomllib.loads((ROOT / "samconfig.toml").read_text(encoding="utf-8"))
+    if not config.get(environment):
+        others = ", ".join(sorted({*config} - {"version"}))
+        raise Stopped(f"samconfig.toml has no environment {environment}: name one of {others} with ENV=.")
+    return config[environment]
 
 
-def configured_overrides(config: Mapping[str, Any], environment: str) -> list[str]:
+def _parameters(config: Mapping[str, Any], command: str) -> Mapping[str, Any]:
+    return config.get(command, {}).get("parameters", {})
+
+
+def configured_overrides(config: Mapping[str, Any]) -> list[str]:
     """The `parameter_overrides` of an environment, the later ones of more weight, as words for the command line.
 
     sam would let those of the section `deploy`, which `sam deploy --guided` writes, take the place of all the others.
     """
-    sections: Mapping[str, Any] = config.get(environment, {})
-    if not sections:
-        others = ", ".join(sorted({*config} - {"version"}))
-        raise Stopped(f"samconfig.toml has no environment {environment}: name one of {others} with ENV=.")
     return [
         word
         for command in ("global", "build", "deploy")
-        for word in _words(sections.get(command, {}).get("parameters", {}).get("parameter_overrides", []))
+        for word in _words(_parameters(config, command).get("parameter_overrides", []))
     ]
 
 
@@ -139,8 +261,13 @@ def _words(given: str | Sequence[str] | Mapping[str, object]) -> list[str]:
     if isinstance(given, str):
         return [given] if given else []
     if isinstance(given, Mapping):
-        return [f'{name}="{setting}"' for name, setting in given.items()]
+        return [f'{name}="{_text(setting)}"' for name, setting in given.items()]
     return [*given]
+
+
+def _text(setting: object) -> str:
+    """As CloudFormation writes it, which knows true and false in small letters only."""
+    return str(setting).lower() if isinstance(setting, bool) else str(setting)
 
 
 def split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -217,15 +344,21 @@ def advice(engine: Engine, architecture: str, environment: str) -> str:
 # After the deployment
 
 
-def has_release(uri: str) -> bool:
-    """Whether something is published there. Who may not look has it searched for: that shows, too."""
+def has_release(uri: str, variables: Mapping[str, str]) -> bool:
+    """Whether something is published there, or was.
+
+    Only an empty list without a note says no. Who may not look, or sees what cannot be understood, has it searched for:
+    that shows, too.
+    """
     done = subprocess.run(  # noqa: S603 - our own command
-        [str(BEDIVERE), "releases", uri, "--json"], stdout=subprocess.PIPE, text=True, check=False
+        [str(BEDIVERE), "releases", uri, "--json"], capture_output=True, env=variables, text=True, check=False
     )
-    return done.returncode != 0 or any(release["current"] for release in json.loads(done.stdout))
+    sys.stderr.write(done.stderr)
+    noted = re.search(r"^note: ", done.stderr, re.MULTILINE)
+    return done.returncode != 0 or bool(noted) or json.loads(done.stdout) != []
 
 
-def smoked(outputs: Mapping[str, str], *, published: bool) -> Iterator[str]:
+def smoked(outputs: Mapping[str, str], variables: Mapping[str, str], *, published: bool) -> Iterator[str]:
     """Smokes the endpoint by the name that can be reached; yields what is left to do before the other can be."""
     url = outputs["McpUrl"]
     host = urlsplit(url).hostname or ""
@@ -235,7 +368,7 @@ def smoked(outputs: Mapping[str, str], *, published: bool) -> Iterator[str]:
         yield f"{host} cannot be resolved yet: {made}. Then: bedivere smoke {url}"
         url = outputs.get("ApiUrl", "")
     if url:
-        run(BEDIVERE, "smoke", url, *(() if published else ("--without-dataset",)))
+        run(BEDIVERE, "smoke", url, *(() if published else ("--without-dataset",)), variables=variables)
 
 
 def resolves(host: str) -> bool:
@@ -249,13 +382,13 @@ def resolves(host: str) -> bool:
 # Programs
 
 
-def run(*command: str | Path, capture: bool = False) -> str:
+def run(*command: str | Path, variables: Mapping[str, str], capture: bool = False) -> str:
     """Shows the command and runs it; what it printed, if that is captured. Raises `Stopped` where it fails."""
     words = [str(word) for word in command]
     shown = [os.path.relpath(words[0], ROOT), *words[1:]]
     _say(shlex.join(shown))
     pipe = subprocess.PIPE if capture else None
-    done = subprocess.run(words, cwd=ROOT, stdout=pipe, text=True, check=False)  # noqa: S603 - as shown
+    done = subprocess.run(words, cwd=ROOT, env=variables, stdout=pipe, text=True, check=False)  # noqa: S603 - as shown
     if done.returncode:
         raise Stopped
     return done.stdout or ""

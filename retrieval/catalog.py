@@ -141,6 +141,10 @@ class Catalog:
         """The documents that the author of `by` means by `written`, in its order: see `retrieval.search.references`."""
         return [self._document(place) for place in self._references.find(written, by)]
 
+    def names_itself(self, written: str, by: Document) -> bool:
+        """Whether the author of `by` means `by` by `written`, which names no other document that is there."""
+        return self._references.leads_back(written, by)
+
     @cached_property
     def _references(self) -> References:
         return References(self.columns)
@@ -212,7 +216,7 @@ class Gathered:
             if value is not None:
                 (self._textual if isinstance(value, str) else self._other).add(name)
         named = row.get("superseded_by")
-        if isinstance(named, str) and not _names(named):
+        if isinstance(named, str) and not names_a_successor(named):
             self._unnamed.add(named)
         prefix = prefix_of(row.get("id"), path, ordinal)
         key = (path, prefix or "", "", "")
@@ -266,13 +270,15 @@ def _document(row: Mapping[str, object], path: str, prefix: str) -> Document:
         status=_text(row.get("status")),
         date=_text(row.get("date")),
         # A truth value or a fraction names no document.
-        superseded_by=None if isinstance(named, bool | float) or not _names(str(named or "")) else _text(named),
+        superseded_by=None
+        if isinstance(named, bool | float) or not names_a_successor(str(named or ""))
+        else _text(named),
         chunks=0,
         first_id=_text(row.get("id")) or "",
     )
 
 
-def _names(written: str) -> bool:
+def names_a_successor(written: str) -> bool:
     """Whether what stands in `superseded_by` names a successor."""
     return written.strip().casefold() not in _NOBODY
 

@@ -197,12 +197,12 @@ class _Look:
         if self.failure is not None and self.attempt is None and self.failure.code is not ErrorCode.DATASET_LOADING:
             raise BedivereError(
                 ErrorCode.DATASET_UNAVAILABLE,
-                f"The dataset could not be fetched: {self.failure} The next try is in {pause} seconds.",
+                f"The dataset could not be fetched: {self.failure} The next try is in {_counted(pause)}.",
             )
         if self.attempt is not None:
             pause = self.attempt.seconds_left()
         raise BedivereError(
-            ErrorCode.DATASET_LOADING, f"The dataset is still being fetched: call again in {pause} seconds."
+            ErrorCode.DATASET_LOADING, f"The dataset is still being fetched: call again in {_counted(pause)}."
         )
 
     def state(self) -> DatasetState:
@@ -468,3 +468,7 @@ def _seconds(moment: str) -> float | None:
         return datetime.fromisoformat(moment).replace(tzinfo=UTC).timestamp()
     except ValueError:
         return None
+
+
+def _counted(seconds: int) -> str:
+    return "1 second" if seconds == 1 else f"{seconds} seconds"

@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
 from retrieval.circuit import Circuit
 from retrieval.models import known_model
@@ -74,7 +74,7 @@ class QueryEmbedder:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._endpoint = Endpoint(settings)
-        self._explicit_dimensions = settings.embedding_dimensions
+        self._model_was_set = "embedding_model" in settings.model_fields_set
         self._on_tokens = on_tokens
         self._clock = clock
         self._circuit = Circuit(clock)
@@ -92,39 +92,61 @@ class QueryEmbedder:
     def model(self) -> str:
         return self._endpoint.model
 
-    def mismatch(self, provenance_embedding: Mapping[str, Any] | None) -> str | None:
+    def mismatch(self, provenance_embedding: Mapping[str, Any] | None, length: int | None = None) -> str | None:
         """Why the vectors of a table, whose record this is, cannot be compared with ours; None where they can.
 
-        The sentence names both models, and the lengths where only they differ.
+        `length` is that of the table's vectors. The sentence names both models, and the lengths where only they differ.
         """
-        record = provenance_embedding or {}
-        model, dimensions = record.get("model"), record.get("dimensions")
-        if not isinstance(model, str) or not isinstance(dimensions, int):
+        ours = self._endpoint.dimensions
+        if self._is_recorded(provenance_embedding):
+            model, dimensions = provenance_embedding["model"], provenance_embedding["dimensions"]
+            if model != self.model:
+                return (
+                    f"The table was embedded with model {model!r} and questions would be with {self.model!r} "
+                    "(for the server's owner: set EMBEDDING_MODEL to the former, or index again with --embed "
+                    "--rebuild)."
+                )
+            if ours is not None and ours != dimensions:
+                return (
+                    f"The table was embedded with model {model!r} to {dimensions:,} dimensions and questions would be "
+                    f"with {self.model!r} to {ours:,} (for the server's owner: set EMBEDDING_DIMENSIONS={dimensions})."
+                )
+            return None
+        if not self._model_was_set:
             return (
                 f"The table has no record of the model that made its vectors, so that questions of model "
-                f"{self.model!r} cannot be compared with them."
+                f"{self.model!r} cannot be compared with them (for the server's owner: set EMBEDDING_MODEL to the "
+                "model that did)."
             )
-        if model != self.model:
+        if ours is not None and length is not None and ours != length:
             return (
-                f"The table was embedded with model {model!r} and questions would be with {self.model!r}: set "
-                "EMBEDDING_MODEL to the former, or index again with --embed --rebuild."
-            )
-        ours = self._endpoint.dimensions
-        if ours is not None and ours != dimensions:
-            return (
-                f"The table was embedded with model {model!r} to {dimensions:,} dimensions and questions would be "
-                f"with {self.model!r} to {ours:,}: set EMBEDDING_DIMENSIONS={dimensions}."
+                f"The table has no record of the model that made its vectors, which have {length:,} dimensions, and "
+                f"questions would be with {self.model!r} to {ours:,} (for the server's owner: set EMBEDDING_MODEL and "
+                "EMBEDDING_DIMENSIONS to what made them)."
             )
         return None
+
+    def on_trust(self, provenance_embedding: Mapping[str, Any] | None) -> str | None:
+        """What to say of vectors that are only used because the owner names their model; None where they say it."""
+        if self._is_recorded(provenance_embedding) or not self._model_was_set:
+            return None
+        return f"The table does not say which model made its vectors; {self.model!r} is taken on trust."
+
+    @staticmethod
+    def _is_recorded(record: Mapping[str, Any] | None) -> TypeGuard[Mapping[str, Any]]:
+        """Whether `record` says by which model vectors were made, and to which length."""
+        record = record or {}
+        return isinstance(record.get("model"), str) and isinstance(record.get("dimensions"), int)
 
     async def prepare(self) -> None:
         """Does ahead what the first question would spend its seconds on: imports, and reading the key.
 
-        Never raises: what is amiss is told by `embed`.
+        Never raises: what is amiss is told by `embed`. What takes longer than `DEADLINE_SECONDS` goes on unattended.
         """
         if self.configured:
             with suppress(Exception):
-                await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self._asker.connect(), _loop()))
+                async with asyncio.timeout(DEADLINE_SECONDS):
+                    await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self._asker.connect(), _loop()))
 
     async def embed(self, text: str, *, dimensions: int | None = None) -> QueryVector:
         """The vector of `text`, in at most `DEADLINE_SECONDS`; nothing is tried twice.
@@ -187,7 +209,8 @@ class QueryEmbedder:
 
     def _open(self) -> EmbeddingUnavailable:
         left = self._circuit.seconds_left
-        when = f"in {left:,.0f} seconds" if left >= 1 else "soon"
+        seconds = round(left)
+        when = "soon" if seconds < 1 else "in 1 second" if seconds == 1 else f"in {seconds:,} seconds"
         return EmbeddingUnavailable("circuit_open", f"{self._why} It is asked again {when}.")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Final, TypeVar, cast
 
@@ -14,6 +15,7 @@ from retrieval.types import Hit, Ran, ScoreType
 MAX_REPLY_CHARS: Final = 60_000
 """Characters of hits in one reply: more would not fit the model that asked."""
 
+_CONTEXT_FIELD: Final = len(',"context":')
 _MAX_METADATA_CHARS: Final = 300
 _MAX_METADATA: Final = 64
 _MAX_LABEL_CHARS: Final = 600
@@ -36,29 +38,32 @@ def hits_of(
     *,
     whole: bool = False,
 ) -> tuple[list[Hit], int]:
-    """Hits for `best` as far as they fit one reply, all of them if `whole`, and the number of those that did not."""
-    by_id = {group.best.row.id: group for group in groups or ()}
+    """Hits for `best` as far as they fit one reply, all of them if `whole`, and the number of those that did not.
+
+    `contexts` are what stands around a hit, by its id; those that no longer fit are left out. `groups`, where there
+    are any, begin with those of `best`, in its order.
+    """
     hits: list[Hit] = []
     spent = 0
-    for one in best:
-        hit = _hit(one, found, by_id.get(one.row.id), contexts.get(one.row.id))
-        size = _size(hit)
-        if hit.context is not None and spent + size > MAX_REPLY_CHARS:
-            # Better a hit without what stands around it than no hit.
-            hit = hit.model_copy(update={"context": None})
-            size = _size(hit)
-        spent += size
+    for place, one in enumerate(best):
+        hit = _hit(one, found, groups[place] if groups else None)
+        spent += len(hit.model_dump_json(exclude_none=True))
         if spent > MAX_REPLY_CHARS and not whole:
             break
         hits.append(hit)
+    # Better a hit without what stands around it than no hit: contexts get what room is left, the best first.
+    for place, hit in enumerate(hits):
+        context = contexts.get(hit.id)
+        if context is None:
+            continue
+        spent += len(json.dumps(context, ensure_ascii=False)) + _CONTEXT_FIELD
+        if spent > MAX_REPLY_CHARS and not whole:
+            break
+        hits[place] = hit.model_copy(update={"context": context})
     return hits, len(best) - len(hits)
 
 
-def _size(hit: Hit) -> int:
-    return len(hit.model_dump_json(exclude_none=True))
-
-
-def _hit(one: Ranked, found: Found, group: Group | None, context: str | None) -> Hit:
+def _hit(one: Ranked, found: Found, group: Group | None) -> Hit:
     row = one.row
     return Hit(
         id=row.id,
@@ -79,7 +84,6 @@ def _hit(one: Ranked, found: Found, group: Group | None, context: str | None) ->
         stands_for=found.stands_for.get(row.id),
         matching_chunk_count=group.matching_chunk_count if group else None,
         matched_headings=list(group.matched_headings) if group else None,
-        context=context,
         metadata={name: _cut(row.metadata[name], _MAX_METADATA_CHARS) for name in list(row.metadata)[:_MAX_METADATA]},
     )
 

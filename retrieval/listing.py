@@ -14,7 +14,7 @@ from retrieval.errors import BedivereError, ErrorCode
 from retrieval.layout import Layout
 from retrieval.reading import shown, state
 from retrieval.search import cursor, filters, lifecycle, versions
-from retrieval.search.filters import AllOf, AnyOf, Condition, Not, Where
+from retrieval.search.filters import NOTHING, AllOf, AnyOf, Condition, Not, Where
 from retrieval.table import Table
 from retrieval.types import CatalogEntry, CatalogReply, CatalogRequest
 
@@ -195,5 +195,8 @@ def _notes(catalog: Catalog, found: Sequence[Document], request: CatalogRequest,
     if not found and catalog.documents:
         listed = ", ".join(shown(status) for status in sorted(catalog.statuses)[:_LISTED_STATUSES]) or "none"
         also = f" The statuses there are: {listed}." if request.status else ""
-        notes.append(f"None of the {len(catalog.documents):,} documents passes the filters.{also}")
+        narrowing = request.narrowing
+        choice = versions.chosen(catalog, narrowing.collection, narrowing.version)
+        unknown = choice.note if choice.where == NOTHING else None
+        notes.append(unknown or f"None of the {len(catalog.documents):,} documents passes the filters.{also}")
     return notes

@@ -9,6 +9,7 @@ import base64
 import binascii
 import logging
 import math
+import re
 import sys
 import threading
 from array import array
@@ -24,6 +25,8 @@ from retrieval.settings import Settings
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from openai import APIStatusError
+
 OPENAI_URL: Final = "https://api.openai.com/v1"
 NOT_CONFIGURED: Final = (
     "No embeddings provider is configured: set OPENAI_API_KEY, or OPENAI_BASE_URL for a server that needs no key."
@@ -31,6 +34,9 @@ NOT_CONFIGURED: Final = (
 
 _NO_KEY: Final = "none"
 """Sent where a server of the owner's own needs no key: the package insists on one."""
+
+_CODE: Final = re.compile(r"[a-z_]{1,40}")
+"""What a code of a provider's looks like: too short to quote a text or a key."""
 
 _QUIET: Final = ("openai", "httpx2", "httpcore2", "httpx", "httpcore")
 
@@ -50,15 +56,24 @@ class EmbeddingUnavailable(Exception):
     """There is no vector; `sentence` says why, for an owner or an agent.
 
     It holds nothing of the provider's own text, of the key, or of the address. `status` is the provider's, where it
-    answered with one; `wait` the seconds that it asked for.
+    answered with one; `wait` the seconds that it asked for; `code` its own short name for the fault.
     """
 
-    def __init__(self, reason: Reason, sentence: str, *, status: int | None = None, wait: float | None = None) -> None:
+    def __init__(
+        self,
+        reason: Reason,
+        sentence: str,
+        *,
+        status: int | None = None,
+        wait: float | None = None,
+        code: str | None = None,
+    ) -> None:
         super().__init__(sentence)
         self.reason: Final = reason
         self.sentence: Final = sentence
         self.status: Final = status
         self.wait: Final = wait
+        self.code: Final = code
 
 
 class Endpoint:
@@ -141,7 +156,8 @@ def checked(response: object, texts: Sequence[str], dimensions: int | None) -> A
     items = cast("list[object]", data)
     if len(items) != len(texts):
         raise EmbeddingUnavailable(
-            "provider_error", f"The embeddings provider gave {len(items):,} vectors for {len(texts):,} texts."
+            "provider_error",
+            f"The embeddings provider gave a wrong number of vectors: {len(items):,} in place of {len(texts):,}.",
         )
     places = [getattr(item, "index", None) for item in items]
     if sorted(place for place in places if isinstance(place, int)) == list(range(len(items))):
@@ -174,8 +190,8 @@ def unit_vector(raw: object, dimensions: int | None) -> array[float]:
     if dimensions is not None and len(values) != dimensions:
         raise EmbeddingUnavailable(
             "bad_vector",
-            f"The embeddings provider gave a vector of {len(values):,} numbers where {dimensions:,} are wanted: check "
-            "EMBEDDING_MODEL and EMBEDDING_DIMENSIONS.",
+            f"The embeddings provider gave a vector of {len(values):,} numbers where {dimensions:,} are wanted (for "
+            "the server's owner: check EMBEDDING_MODEL and EMBEDDING_DIMENSIONS).",
         )
     length = math.hypot(*values)
     if not math.isfinite(length):
@@ -198,31 +214,43 @@ def unavailable(error: Exception, now: datetime) -> EmbeddingUnavailable:
             return EmbeddingUnavailable("timeout", "The embeddings provider did not answer in time.")
         case openai.APIConnectionError():
             return EmbeddingUnavailable(
-                "provider_error", "The embeddings provider could not be reached: check OPENAI_BASE_URL and the network."
+                "provider_error",
+                "The embeddings provider could not be reached (for the server's owner: check OPENAI_BASE_URL and the "
+                "network).",
             )
         case openai.APIStatusError():
-            return _status(error.status_code, retry_after(error.response.headers, now))
+            return _status(error, retry_after(error.response.headers, now))
         case _:
             return EmbeddingUnavailable("provider_error", "The embeddings provider's answer could not be understood.")
 
 
-def _status(status: int, wait: float | None) -> EmbeddingUnavailable:
+def _status(error: APIStatusError, wait: float | None) -> EmbeddingUnavailable:
     reason: Reason = "provider_error"
+    status = error.status_code
     match status:
         case 401 | 403:
             reason = "refused"
-            sentence = f"The embeddings provider refused the key (status {status}): check OPENAI_API_KEY."
+            sentence = (
+                f"The embeddings provider refused the key (status {status}; for the server's owner: check "
+                "OPENAI_API_KEY)."
+            )
         case 404:
             sentence = (
-                "The embeddings provider does not know the model or the address (status 404): check EMBEDDING_MODEL "
-                "and OPENAI_BASE_URL."
+                "The embeddings provider does not know the model or the address (status 404; for the server's "
+                "owner: check EMBEDDING_MODEL and OPENAI_BASE_URL)."
             )
         case 429:
             reason = "rate_limited"
             sentence = "The embeddings provider's rate limit or quota is used up (status 429)."
         case _:
             sentence = f"The embeddings provider answered with status {status}."
-    return EmbeddingUnavailable(reason, sentence, status=status, wait=wait)
+    return EmbeddingUnavailable(reason, sentence, status=status, wait=wait, code=_code(error))
+
+
+def _code(error: APIStatusError) -> str | None:
+    """The provider's `code` or `type` of a fault. Its message is left alone: some quote what was sent to them."""
+    found: tuple[object, ...] = (error.code, error.type)
+    return next((name for name in found if isinstance(name, str) and _CODE.fullmatch(name)), None)
 
 
 def retry_after(headers: Mapping[str, str], now: datetime) -> float | None:

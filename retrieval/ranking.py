@@ -9,16 +9,16 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Final
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
 
-from retrieval.catalog import Catalog, Document
+from retrieval.catalog import Catalog
 from retrieval.embedding import EmbeddingUnavailable, QueryEmbedder, QueryVector
 from retrieval.errors import BedivereError, ErrorCode
 from retrieval.layout import Layout, missing_parts
 from retrieval.search import filters, lifecycle, versions
-from retrieval.search.filters import Condition, Where
+from retrieval.search.filters import NOTHING, Where
 from retrieval.search.found import Found
 from retrieval.search.fusion import Ranked, fuse
 from retrieval.search.plan import TextPlan, plan_text
@@ -26,15 +26,12 @@ from retrieval.search.ranking import exact_first, order
 from retrieval.search.relevance import Verdict, judge
 from retrieval.search.text import MAX_TERMS, nfc
 from retrieval.settings import Settings
+from retrieval.successors import NOTICED_RANKS, Placed, RowKey, Successors, key_of
 from retrieval.table import Table
 from retrieval.types import Narrowing, Ran, Rejected, Row, SearchType
 
 CANDIDATES: Final = 100
 """Rows that each arm gives, at least: what is not among them cannot gain by being fused."""
-
-# An outdated document is worth a word, and its successor its place, where the reader would have met it first.
-_NOTICED_RANKS: Final = 3
-_SUCCESSOR_ROWS: Final = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +47,27 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
+class Vectors:
+    """The column of vectors that questions can be compared with, or None and, as a clause, why there is none."""
+
+    column: str | None
+    why_not: str | None = None
+    amiss: bool = False
+    """Whether table and provider are there and do not fit: what nobody wants, and who asks should be told."""
+
+
+@dataclass(frozen=True, slots=True)
 class _Scope:
     """The rows that are searched, and those that would be, were they not outdated."""
 
+    asked: Where | None
+    """What the caller narrows the search to, outdated or not."""
     shown: Where | None
     hidden: Where | None
-    narrowed: bool
     versions: dict[str, str]
-    notes: tuple[str, ...]
+    unknown: bool
+    """Whether the collection or version that is asked for is not there, which `note` says."""
+    note: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +78,7 @@ class _Place:
     layout: Layout
     scope: _Scope
     plan: TextPlan
-    catalog: Catalog | None
+    read: str
 
 
 @dataclass(slots=True)
@@ -77,7 +87,8 @@ class _Arms:
 
     text: list[Row] = field(default_factory=list[Row])
     vector: list[Row] = field(default_factory=list[Row])
-    hidden: set[str] = field(default_factory=set[str])
+    hidden: set[RowKey] = field(default_factory=set[RowKey])
+    full: bool = False
     trouble: str | None = None
 
 
@@ -107,7 +118,8 @@ class Ranker:
     async def rank(self, table: Table, layout: Layout, question: Question) -> Found:
         """The candidates for `question`. Raises `BedivereError` INVALID_QUERY, INVALID_FILTER and what reading does."""
         laps = Laps()
-        catalog = await self._catalog(table, layout)
+        question = replace(question, narrowing=self._meant(question.narrowing))
+        catalog = await self._catalog(table, layout, question.narrowing)
         scope = self._scope(table, layout, catalog, question.narrowing)
         vocabulary = await table.vocabulary()
         read, corrections = vocabulary.correct(question.text) if vocabulary else (question.text, ())
@@ -116,187 +128,179 @@ class Ranker:
             raise BedivereError(
                 ErrorCode.INVALID_QUERY, "The query holds no word, only punctuation: pass the words to search for."
             )
-        place = _Place(table, layout, scope, plan, catalog)
-        column, why_not = self.vectors(table, question.vector_column)
-        arms, ran = await self._search(place, read, question, column, laps)
-        notes = [*missing_parts(layout, table.indexes), *scope.notes]
+        vectors = self.vectors(table, question.vector_column)
+        place = _Place(table, layout, scope, plan, read)
+        arms, ran = await self._search(place, question, vectors.column, laps)
+        by_meaning = question.search_type in {"vector", "hybrid"} or question.vector_column is not None or vectors.amiss
+        trouble = arms.trouble or (vectors.why_not if by_meaning and question.search_type != "text" else None)
+        notes = [f"{trouble}; text search answered instead."] if trouble else []
+        if ran != "text" and (trust := self._embedder.on_trust(_record(table))):
+            notes.append(trust)
+        notes += missing_parts(layout, table.indexes)
+        notes += [scope.note] if scope.note else []
         if plan.cut:
             notes.append(f"Only the first {MAX_TERMS} words of the query were searched.")
-        by_meaning = question.search_type in {"vector", "hybrid"} or question.vector_column is not None
-        trouble = arms.trouble or (why_not if by_meaning and question.search_type != "text" else None)
-        if trouble:
-            notes.insert(0, f"{trouble}; text search answered instead.")
 
         since = time.perf_counter()
         ranked = exact_first(order(fuse(arms.text, arms.vector), self._settings.path_boosts), read)
-        calibration = table.calibrations.get(column) if column else None
-        verdict = judge(read, ranked, vocabulary, calibration, ran, question.min_score)
+        calibration = table.measured[vectors.column].get("calibration") if vectors.column else None
+        verdict = judge(read, ranked, vocabulary, calibration, ran, question.min_score, corrections)
         laps.took("rank", since)
         rejected = None
-        stands_for: dict[str, str] = {}
-        if not ranked:
-            notes.append(await _nothing(table, scope))
-        elif not verdict.answers:
-            rejected = _rejected(verdict, ranked[0].row)
-            notes.append(_refusal(verdict))
-            ranked = []
-        elif arms.hidden:
-            ranked, stands_for, told = await self._in_their_stead(place, ranked, arms.hidden)
-            notes += told
+        if ranked and not verdict.answers:
+            rejected = _rejected(verdict, ranked, arms.hidden)
+            placed = Placed([], {}, [_refusal(verdict)])
+        else:
+            placed = await self._placed(place, catalog, ranked, arms.hidden, laps)
+            notes += [verdict.note] if verdict.note else []
+        if not placed.ranked and not placed.notes:
+            placed = Placed([], {}, await _nothing(table, scope, question.narrowing))
+        # Of what is left out, nothing needs a label.
+        labelled = catalog if question.narrowing.include_outdated else None
         return Found(
             ran=ran,
             read=read,
-            ranked=ranked,
-            full=max(len(arms.text), len(arms.vector)) >= max(CANDIDATES, question.wanted),
+            ranked=placed.ranked,
+            full=arms.full,
             degraded=trouble is not None,
             corrections=corrections,
             rejected=rejected,
             versions=scope.versions,
-            outdated=self._labels(catalog, [one.row for one in ranked]),
-            stands_for=stands_for,
+            outdated=self._labels(labelled, [one.row for one in placed.ranked]),
+            stands_for=placed.stands_for,
             timings=laps.finish(),
-            notes=notes,
+            notes=[*notes, *placed.notes],
         )
 
-    def vectors(self, table: Table, column: str | None) -> tuple[str | None, str | None]:
-        """The column of vectors that questions can be compared with; else None and why there is none, as a clause."""
+    async def shown(self, table: Table, layout: Layout, narrowing: Narrowing) -> tuple[Where | None, list[str]]:
+        """The rows that a question so narrowed is answered from, and what to say of them. Raises INVALID_FILTER."""
+        narrowing = self._meant(narrowing)
+        scope = self._scope(table, layout, await self._catalog(table, layout, narrowing), narrowing)
+        return scope.shown, [scope.note] if scope.note else []
+
+    def vectors(self, table: Table, column: str | None = None) -> Vectors:
+        """Whether questions can be compared with the vectors in `column`, or else in that of the settings."""
         name = column or self._settings.vector_column
         if name not in table.vectors:
-            return None, f"The table has no vectors in column {name[:100]!r}"
+            return Vectors(None, f"The table has no vectors in column {name[:100]!r}")
         if not self._embedder.configured:
-            return None, "No embeddings provider is configured (OPENAI_API_KEY)"
-        mismatch = self._embedder.mismatch(table.provenance.embedding if table.provenance else None)
-        return (None, mismatch.rstrip(".")) if mismatch else (name, None)
+            return Vectors(None, "No embeddings provider is configured (for the server's owner: set OPENAI_API_KEY)")
+        mismatch = self._embedder.mismatch(_record(table), table.vectors[name])
+        return Vectors(None, mismatch.rstrip("."), amiss=True) if mismatch else Vectors(name)
 
-    async def _catalog(self, table: Table, layout: Layout) -> Catalog | None:
+    def on_trust(self, table: Table) -> str | None:
+        """What to say of vectors whose model the table does not name."""
+        return self._embedder.on_trust(_record(table)) if self.vectors(table).column else None
+
+    def _meant(self, narrowing: Narrowing) -> Narrowing:
+        """`narrowing`, with what is outdated where its filters ask for that by name."""
+        asks = lifecycle.asks_for_outdated(narrowing.filters, self._settings.outdated_statuses)
+        return replace(narrowing, include_outdated=True) if asks else narrowing
+
+    async def _catalog(self, table: Table, layout: Layout, narrowing: Narrowing) -> Catalog | None:
         """The documents, where anything hangs on what they say of themselves."""
         names = {column.name for column in table.columns if column.kind == "text"}
-        told = layout.path is not None and bool(names & {"status", "superseded_by", "collection", "version"})
-        return await table.catalog(layout) if told else None
+        asked = narrowing.collection is not None or narrowing.version is not None
+        if layout.path is None:
+            return Catalog.of_documents(()) if asked else None
+        told = bool(names & {"status", "superseded_by", "collection", "version"})
+        return await table.catalog(layout) if told or asked else None
 
     def _scope(self, table: Table, layout: Layout, catalog: Catalog | None, narrowing: Narrowing) -> _Scope:
-        asked = [
-            part
-            for part in (
-                filters.parse(narrowing.filters, table.columns, layout) if narrowing.filters else None,
-                filters.under(nfc(narrowing.path_prefix), layout) if narrowing.path_prefix else None,
-                filters.excluding([nfc(one) for one in narrowing.exclude], layout) if narrowing.exclude else None,
-            )
-            if part is not None
+        given = [
+            filters.parse(narrowing.filters, table.columns, layout) if narrowing.filters else None,
+            filters.under(nfc(narrowing.path_prefix), layout) if narrowing.path_prefix else None,
+            filters.excluding([nfc(one) for one in narrowing.exclude], layout) if narrowing.exclude else None,
         ]
-        notes: list[str] = []
-        chosen: dict[str, str] = {}
-        if catalog is not None:
-            choice = versions.chosen(catalog, narrowing.collection, narrowing.version)
-            asked += [choice.where] if choice.where is not None else []
-            notes += [choice.note] if choice.note else []
-            chosen = dict(choice.versions)
+        if catalog is None:
+            asked = filters.all_of(given)
+            return _Scope(asked, asked, None, {}, unknown=False, note=None)
+        choice = versions.chosen(catalog, narrowing.collection, narrowing.version, asked=given[0])
+        asked = filters.all_of([*given, choice.where])
         words = self._settings.outdated_statuses
-        hiding = lifecycle.hiding(catalog, words, layout) if catalog and not narrowing.include_outdated else None
-        hidden = filters.all_of([*asked, filters.Not(hiding)]) if hiding is not None else None
-        shown = filters.all_of([*asked, hiding] if hiding is not None else asked)
-        return _Scope(shown, hidden, bool(asked), chosen, tuple(notes))
+        hiding = None if narrowing.include_outdated else lifecycle.hiding(catalog, words, layout)
+        hidden = filters.all_of([asked, filters.Not(hiding)]) if hiding is not None else None
+        return _Scope(
+            asked,
+            filters.all_of([asked, hiding]),
+            hidden,
+            dict(choice.versions),
+            unknown=choice.where == NOTHING,
+            note=choice.note,
+        )
 
-    async def _search(
-        self, place: _Place, read: str, question: Question, column: str | None, laps: Laps
-    ) -> tuple[_Arms, Ran]:
+    async def _search(self, place: _Place, question: Question, column: str | None, laps: Laps) -> tuple[_Arms, Ran]:
         """Both arms at once where both are wanted; the arm by words alone where the other fails."""
         table, layout, scope = place.table, place.layout, place.scope
         arms = _Arms()
         depth = max(CANDIDATES, question.wanted)
-        wanted: Ran = "text"
-        if column is not None and question.search_type != "text":
-            wanted = "vector" if question.search_type == "vector" else "hybrid"
+
+        async def ask(search: Callable[[int, Where | None], Awaitable[list[Row]]]) -> list[Row]:
+            if scope.unknown:
+                return []
+            if scope.hidden is None:
+                shown, hidden = await search(depth, scope.shown), list[Row]()
+            else:
+                shown, hidden = await asyncio.gather(search(depth, scope.shown), search(NOTICED_RANKS, scope.hidden))
+            arms.full = arms.full or len(shown) >= depth
+            arms.hidden |= {key_of(row) for row in hidden}
+            return sorted([*shown, *hidden], key=lambda row: (-row.score, row.id)) if hidden else shown
 
         async def by_words() -> None:
             since = time.perf_counter()
-            shown, hidden = await asyncio.gather(
-                table.search_text(place.plan, layout, depth, where=scope.shown),
-                table.search_text(place.plan, layout, _NOTICED_RANKS, where=scope.hidden) if scope.hidden else _none(),
-            )
-            arms.text = _merged(shown, hidden)
-            arms.hidden |= {row.id for row in hidden}
+            arms.text = await ask(lambda limit, where: table.search_text(place.plan, layout, limit, where=where))
             laps.took("text", since)
 
         async def by_meaning(name: str) -> None:
-            since = time.perf_counter()
-            if not self._prepared:
-                # What only the first question waits for is not the provider's time.
-                self._prepared = True
-                await self._embedder.prepare()
-                laps.took("prepare", since)
-                since = time.perf_counter()
             try:
-                vector: QueryVector = await self._embedder.embed(read, dimensions=table.vectors[name])
+                vector = await self._vector(place.read, table.vectors[name], laps)
             except EmbeddingUnavailable as error:
                 arms.trouble = error.sentence.rstrip(".")
                 return
-            finally:
-                laps.took("embed", since)
             since = time.perf_counter()
-            shown, hidden = await asyncio.gather(
-                table.search_vector(vector.values, name, layout, depth, where=scope.shown),
-                table.search_vector(vector.values, name, layout, _NOTICED_RANKS, where=scope.hidden)
-                if scope.hidden
-                else _none(),
+            arms.vector = await ask(
+                lambda limit, where: table.search_vector(vector.values, name, layout, limit, where=where)
             )
-            arms.vector = _merged(shown, hidden)
-            arms.hidden |= {row.id for row in hidden}
             laps.took("vector", since)
 
-        if wanted == "text" or column is None:
+        if column is None or question.search_type == "text":
             await by_words()
             return arms, "text"
-        if wanted == "vector":
-            await by_meaning(column)
-            if arms.trouble is not None:
-                await by_words()
-                return arms, "text"
+        if question.search_type != "vector":
+            await asyncio.gather(by_words(), by_meaning(column))
+            return arms, "text" if arms.trouble is not None else "hybrid"
+        await by_meaning(column)
+        if arms.trouble is None:
             return arms, "vector"
-        await asyncio.gather(by_words(), by_meaning(column))
-        return arms, "text" if arms.trouble is not None else "hybrid"
+        await by_words()
+        return arms, "text"
 
-    async def _in_their_stead(
-        self, place: _Place, ranked: Sequence[Ranked], hidden: set[str]
-    ) -> tuple[list[Ranked], dict[str, str], list[str]]:
-        """`ranked` without what is outdated: the successor of what would have come first stands in its place.
+    async def _vector(self, read: str, dimensions: int, laps: Laps) -> QueryVector:
+        """The vector of the question. Raises `EmbeddingUnavailable`."""
+        since = time.perf_counter()
+        if not self._prepared:
+            # What only the first question waits for is not the provider's time.
+            self._prepared = True
+            await self._embedder.prepare()
+            laps.took("prepare", since)
+            since = time.perf_counter()
+        try:
+            return await self._embedder.embed(read, dimensions=dimensions)
+        finally:
+            laps.took("embed", since)
 
-        Beside it, which document each of them stands for, by the id of its row, and what to say of it.
-        """
-        order: list[Ranked] = []
-        stands_for: dict[str, str] = {}
-        notes: dict[str, str] = {}
-        placed: set[str] = set()
-        for rank, one in enumerate(ranked):
-            if one.row.id in placed:
-                continue
-            if one.row.id not in hidden:
-                order.append(one)
-                continue
-            document = place.catalog.of(one.row) if place.catalog else None
-            if place.catalog is None or document is None or rank >= _NOTICED_RANKS or document.path in notes:
-                continue
-            current = lifecycle.successor(document, place.catalog, self._settings.outdated_statuses)
-            heir = await self._heir(place, current, one, ranked) if current else None
-            if heir is not None and heir not in order:
-                order.append(heir)
-                placed.add(heir.row.id)
-                stands_for[heir.row.id] = document.path
-            notes[document.path] = _outdated_note(document, current)
-        return order, stands_for, list(notes.values())
-
-    async def _heir(self, place: _Place, current: Document, before: Ranked, ranked: Sequence[Ranked]) -> Ranked | None:
-        """The chunk of `current` that answers best: a candidate if there is one, else with the rank of `before`."""
-        for one in ranked:
-            if one.row.path == current.path and one.row.id.startswith(current.prefix):
-                return one
-        if place.layout.path is None:
-            return None
-        its = Condition(place.layout.path, "eq", current.path)
-        within = filters.all_of([its, place.scope.shown])
-        rows = await place.table.search_text(place.plan, place.layout, _SUCCESSOR_ROWS, where=within)
-        rows = rows or await place.table.select(within, place.layout, limit=_SUCCESSOR_ROWS)
-        return Ranked(row=rows[0], score=before.score, why="text") if rows else None
+    async def _placed(
+        self, place: _Place, catalog: Catalog | None, ranked: list[Ranked], hidden: set[RowKey], laps: Laps
+    ) -> Placed:
+        """`ranked` without the rows of `hidden`, and successors in their place."""
+        if not hidden or catalog is None:
+            return Placed(ranked, {}, [])
+        since = time.perf_counter()
+        words = self._settings.outdated_statuses
+        successors = Successors(place.table, place.layout, place.plan, place.scope.shown, catalog, words)
+        placed = await successors.place(ranked, hidden)
+        laps.took("successors", since)
+        return placed
 
     def _labels(self, catalog: Catalog | None, rows: Sequence[Row]) -> dict[str, str]:
         if catalog is None:
@@ -310,16 +314,20 @@ class Ranker:
         return labels
 
 
-async def _none() -> list[Row]:
-    return []
+def _record(table: Table) -> dict[str, Any] | None:
+    """What the table says of its vectors."""
+    return table.provenance.embedding if table.provenance else None
 
 
-def _merged(shown: list[Row], hidden: list[Row]) -> list[Row]:
-    return sorted([*shown, *hidden], key=lambda row: (-row.score, row.id)) if hidden else shown
-
-
-def _rejected(verdict: Verdict, best: Row) -> Rejected:
-    return Rejected(score=round(verdict.score, 4), threshold=round(verdict.threshold, 4), id=best.id, title=best.title)
+def _rejected(verdict: Verdict, ranked: Sequence[Ranked], hidden: set[RowKey]) -> Rejected:
+    """The best of `ranked` that the caller could have had, and how it was judged."""
+    best = next((one.row for one in ranked if key_of(one.row) not in hidden), None)
+    return Rejected(
+        score=round(verdict.score, 4),
+        threshold=round(verdict.threshold, 4),
+        id=best.id if best else None,
+        title=best.title if best else None,
+    )
 
 
 def _refusal(verdict: Verdict) -> str:
@@ -331,19 +339,17 @@ def _refusal(verdict: Verdict) -> str:
     )
 
 
-async def _nothing(table: Table, scope: _Scope) -> str:
+async def _nothing(table: Table, scope: _Scope, narrowing: Narrowing) -> list[str]:
+    """Why there is no hit, unless the note on the scope says it."""
+    if scope.unknown:
+        return []
+    within = ""
+    if replace(narrowing, include_outdated=False) != Narrowing():
+        within = " among the documents that pass the filters"
+        if scope.asked is not None and not await table.matching(scope.asked):
+            return [
+                "No document passes the filters: lancedb_catalog lists the documents and what they say of themselves."
+            ]
     if scope.shown is not None and not await table.matching(scope.shown):
-        return "No document passes the filters: lancedb_catalog lists the documents and what they say of themselves."
-    within = " among the documents that pass the filters" if scope.narrowed else ""
-    return f"Nothing in the table matches any word of the query{within}."
-
-
-def _outdated_note(document: Document, current: Document | None) -> str:
-    standing = document.status or "superseded"
-    if current is not None:
-        return f"{_named(document)} matches and is outdated ({standing}): {_named(current)} has taken its place."
-    return f"{_named(document)} matches and is left out ({standing}): pass includeOutdated true to see it."
-
-
-def _named(document: Document) -> str:
-    return f"{document.title} ({document.path})" if document.title else document.path
+        return [f"All documents are outdated{within}: pass includeOutdated true to search them."]
+    return [f"Nothing in the table matches any word of the query{within}."]

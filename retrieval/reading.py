@@ -114,7 +114,7 @@ class _Reading:
         rows = sorted(await self._called(name), key=_place)
         found = _of(rows, request.collection, request.version)
         if not found:
-            raise self._no_chunk(name, rows)
+            raise self._no_chunk(name, rows, request)
         hit, notes = found[0], list[str]()
         if len(found) > 1:
             notes.append(f"Several chunks have this id: the first of {len(found)} is given.")
@@ -125,12 +125,18 @@ class _Reading:
         return self._page(hit, around, chunks=self._chunks(hit), url=hit.url, notes=notes)
 
     async def document(self, path: str, request: FetchRequest) -> Page:
-        rows = self._chosen(path, await self._chunks_at(path), request)
         notes = list[str]()
+        meant = self._meant(path)
+        if not path.endswith(meant.lstrip("./")):
+            notes.append(f"This is the whole of {shown(meant)}: for one chunk of it, pass id.")
+        path = meant
+        rows = self._chosen(path, await self._chunks_at(path), request)
         others = sorted({version for row in rows.others if (version := told(row, "version"))}, key=versions.order)
         if others and request.version is None:
             there = ", ".join(reversed(others[-_LISTED_NAMES:]))
-            notes.append(f"This is version {told(rows.chunks[0], 'version')}, the newest; there is also {there}.")
+            version = told(rows.chunks[0], "version") or ""
+            newest = "newest release" if versions.order(others[-1]) > versions.order(version) else "newest"
+            notes.append(f"This is version {version}, the {newest}; there is also {there}.")
         return self._turn(rows.chunks, 0, request.headings, notes)
 
     async def next_page(self, given: str) -> Page:
@@ -253,6 +259,28 @@ class _Reading:
             )
         return rows
 
+    def _meant(self, path: str) -> str:
+        """The path of a document for one that is written otherwise: from the root, from here, or with an anchor.
+
+        What is no other spelling of just one document is given back as it is.
+        """
+        catalog = self._needed()
+
+        def there(written: str) -> bool:
+            return bool(catalog.at(nfc(written)) or catalog.at(written))
+
+        bare = path.rpartition("#")[0]
+        for written in (path, bare):
+            if not written or there(written):
+                return written or path
+            stem = written
+            while stem.startswith(("./", "/")):
+                stem = stem.removeprefix("./").removeprefix("/")
+            found = [spelled for spelled in (stem, f"/{stem}", f"./{stem}") if stem and there(spelled)]
+            if found:
+                return found[0] if len(found) == 1 else path
+        return path
+
     def _chosen(self, path: str, rows: Iterable[Row], request: FetchRequest) -> _Choice:
         """The one document among `rows`, all at `path`, that is asked for: the newest version where none is named."""
         documents: dict[object, list[Row]] = {}
@@ -261,14 +289,11 @@ class _Reading:
         heads = [chunks[0] for chunks in documents.values()]
         asked = _of(heads, request.collection, request.version)
         if not asked:
-            raise BedivereError(
-                ErrorCode.DOCUMENT_NOT_FOUND,
-                f"{shown(path)} is there, but only as {_places(heads)}: pass one of these.",
-            )
+            raise BedivereError(ErrorCode.DOCUMENT_NOT_FOUND, f"{shown(path)} is there, {_elsewhere(heads, request)}")
         if len({told(head, "collection") for head in asked}) > 1:
             raise _misused(f"{shown(path)} is in several collections: pass collection to say which: {_places(asked)}.")
         # Where the version is the same too, one was indexed under another name of its set: the id decides.
-        newest = max(asked, key=lambda head: (versions.order(told(head, "version") or ""), head.id))
+        newest = max(asked, key=lambda head: (versions.preference(told(head, "version") or ""), head.id))
         chunks = sorted(documents[newest.document], key=_place)
         return _Choice(chunks, [head for head in asked if head.document != newest.document])
 
@@ -291,10 +316,12 @@ class _Reading:
         number = "no whole numbers in a column 'chunk'" if self.layout.ordinal is None else None
         return f"The table has {' and '.join(part for part in (path, number) if part) or 'no number for this chunk'}"
 
-    def _no_chunk(self, name: str, rows: Sequence[Row]) -> BedivereError:
+    def _no_chunk(self, name: str, rows: Sequence[Row], request: FetchRequest) -> BedivereError:
         if rows:
-            there = f"It is there, but only as {_places(rows)}."
-        elif self.catalog is None:
+            return BedivereError(
+                ErrorCode.DOCUMENT_NOT_FOUND, f"Chunk {shown(name)} is there, {_elsewhere(rows, request)}"
+            )
+        if self.catalog is None:
             there = "lancedb_search returns the ids there are."
         else:
             there = _nearest(_path_in(name), self.catalog)
@@ -344,16 +371,26 @@ def _is_under(row: Row, headings: Sequence[str]) -> bool:
     return any(nfc(wanted).casefold() in heading for wanted in headings)
 
 
+def _elsewhere(rows: Sequence[Row], request: FetchRequest) -> str:
+    """Of what is there and is not of the collection and version that are asked for: what to pass instead."""
+    asked = {"collection": request.collection, "version": request.version}
+    absent = [
+        name for name, value in asked.items() if value is not None and all(told(row, name) is None for row in rows)
+    ]
+    if absent:
+        return f"but has no {' and no '.join(absent)}: leave {' and '.join(absent)} out."
+    return f"but only as {_places(rows)}: pass one of these."
+
+
 def _places(rows: Iterable[Row]) -> str:
-    """The collections and versions of `rows`, as a caller would pass them."""
+    """The collections and versions of `rows`, as a caller would pass them; of those without either, nothing."""
     places = {
         " ".join(
             f"{name} {shown(value)}" for name in ("collection", "version") if (value := told(row, name)) is not None
         )
-        or "without collection and version"
         for row in rows
     }
-    listed = sorted(places)
+    listed = sorted(places - {""})
     more = f" and {len(listed) - _LISTED_NAMES} more" if len(listed) > _LISTED_NAMES else ""
     return f"{'; '.join(listed[:_LISTED_NAMES])}{more}"
 

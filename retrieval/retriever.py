@@ -103,12 +103,23 @@ class Retriever:
                 near = await table.chunks(expand.spans(rows, request.expand), layout)
                 contexts = expand.contexts(rows, near, request.expand)
             hits, left_out = hits_of(best, found, groups, contexts, whole=request.whole)
-            notes = found.notes
+            limits = (
+                collapse.limits(layout) if request.collapse else None,
+                expand.limits(layout) if request.expand.type != "none" else None,
+            )
+            notes = [*found.notes, *(limit for limit in limits if limit is not None)]
             if left_out:
                 notes = [
                     *notes,
                     f"{left_out} further hits were left out to keep the reply under {MAX_REPLY_CHARS:,} "
                     "characters; ask for a smaller limit or a narrower question.",
+                ]
+            bare = sum(hit.id in contexts and hit.context is None for hit in hits)
+            if bare:
+                notes = [
+                    *notes,
+                    f"What stands around the last {bare} hits was left out to keep the reply under "
+                    f"{MAX_REPLY_CHARS:,} characters; read them with lancedb_fetch.",
                 ]
             return SearchReply(
                 search_type=found.ran,
@@ -134,8 +145,9 @@ class Retriever:
         async def ask(table: Table) -> ContextReply:
             layout = self._layout(table, None)
             if request.warm_start:
-                notes = missing_parts(layout, table.indexes)
-                pages = [page async for page in table.pages(layout, _WARM_START_ROWS)]
+                where, notes = await self._ranker.shown(table, layout, request.narrowing)
+                notes = [*missing_parts(layout, table.indexes), *notes]
+                pages = [page async for page in table.pages(layout, _WARM_START_ROWS, where=where)]
                 sizes = await _sizes(database, name, table)
                 return context.overview(request, pages, sizes, table=name, notes=notes)
             asked = Question(

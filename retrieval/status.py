@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from typing import Final
 
 from retrieval.database import Database
 from retrieval.dataset import Dataset
 from retrieval.errors import BedivereError, ErrorCode
-from retrieval.layout import missing_parts
+from retrieval.layout import Layout, missing_parts
 from retrieval.ranking import Ranker
+from retrieval.schema import VECTOR_COLUMN
+from retrieval.search import versions
 from retrieval.settings import Settings
 from retrieval.table import Table
 from retrieval.types import (
+    CollectionStatus,
     ColumnStatus,
     EmbeddingsStatus,
     IndexStatus,
@@ -19,10 +23,13 @@ from retrieval.types import (
     ReleaseStatus,
     StatusReply,
     TableStatus,
+    VectorsStatus,
 )
 
 _MAX_LISTED_COLUMNS: Final = 600
 _MAX_LISTED_TABLES: Final = 100
+_MAX_LISTED_COLLECTIONS: Final = 50
+_MAX_LISTED_VERSIONS: Final = 20
 
 
 async def report(dataset: Dataset, settings: Settings, ranker: Ranker, *, verbose: bool) -> StatusReply:
@@ -56,7 +63,7 @@ async def report(dataset: Dataset, settings: Settings, ranker: Ranker, *, verbos
         problem=problem,
         default_table=settings.table,
         release=release,
-        tables=await _table_statuses(database, names, settings, verbose=verbose),
+        tables=await _table_statuses(database, names, settings, ranker, verbose=verbose),
         embeddings=await _embeddings(database, settings, ranker),
         left_out=max(0, len(names) - _MAX_LISTED_TABLES),
     )
@@ -66,7 +73,7 @@ async def _embeddings(database: Database, settings: Settings, ranker: Ranker) ->
     """Whether the default table can be searched by meaning."""
 
     async def ask(table: Table) -> str | None:
-        return ranker.vectors(table, None)[1]
+        return ranker.vectors(table).why_not
 
     try:
         why_not = await database.read(settings.table, ask)
@@ -94,13 +101,13 @@ def _release(dataset: Dataset) -> ReleaseStatus | None:
 
 
 async def _table_statuses(
-    database: Database, names: list[str], settings: Settings, *, verbose: bool
+    database: Database, names: list[str], settings: Settings, ranker: Ranker, *, verbose: bool
 ) -> list[TableStatus]:
     """The first tables, and the columns of as many as keep the reply readable."""
     statuses: list[TableStatus] = []
     room = _MAX_LISTED_COLUMNS
     for name in names[:_MAX_LISTED_TABLES]:
-        status = await _table_status(database, name, settings, verbose=verbose)
+        status = await _table_status(database, name, settings, ranker, verbose=verbose)
         columns = status.columns or []
         if len(columns) > room:
             note = f"Its {len(columns)} columns are left out to keep the reply small."
@@ -111,12 +118,18 @@ async def _table_statuses(
     return statuses
 
 
-async def _table_status(database: Database, name: str, settings: Settings, *, verbose: bool) -> TableStatus:
+async def _table_status(
+    database: Database, name: str, settings: Settings, ranker: Ranker, *, verbose: bool
+) -> TableStatus:
     async def ask(table: Table) -> TableStatus:
         rows = await table.count()
-        problem, notes = None, list[str]()
+        problem, notes, collections = None, list[str](), list[CollectionStatus]()
         try:
-            notes = missing_parts(table.layout(settings.text_column), table.indexes)
+            layout = table.layout(settings.text_column)
+            notes = missing_parts(layout, table.indexes)
+            if trust := ranker.on_trust(table):
+                notes.append(trust)
+            collections = await _collections(table, layout)
         except BedivereError as error:
             problem = str(error)
         columns = [ColumnStatus(name=column.name, type=column.type) for column in table.columns]
@@ -127,6 +140,8 @@ async def _table_status(database: Database, name: str, settings: Settings, *, ve
                 IndexStatus(column=i.column, type=i.type, indexed=i.indexed, unindexed=i.unindexed)
                 for i in table.indexes
             ],
+            vectors=_vectors(table),
+            collections=collections,
             provenance=_provenance(table),
             columns=columns if verbose and problem is None else None,
             problem=problem,
@@ -137,6 +152,49 @@ async def _table_status(database: Database, name: str, settings: Settings, *, ve
         return await database.read(name, ask)
     except BedivereError as error:
         return TableStatus(name=name, problem=str(error))
+
+
+def _vectors(table: Table) -> list[VectorsStatus]:
+    record = (table.provenance.embedding if table.provenance else None) or {}
+    found: list[VectorsStatus] = []
+    for column, dimensions in table.vectors.items():
+        index, told = table.index_of(column), table.measured[column]
+        kind = index.type if index else "flat"
+        found.append(
+            VectorsStatus(
+                column=column,
+                dimensions=dimensions,
+                # As the indexer calls it; LanceDB has a name of its own.
+                index=str(record.get("index", kind)) if column == VECTOR_COLUMN else kind,
+                recall_at_10=told.get("recall_at_10"),
+                calibrated="calibration" in told,
+            )
+        )
+    return found
+
+
+async def _collections(table: Table, layout: Layout) -> list[CollectionStatus]:
+    """What was indexed into the table; nothing of a table of others, whose rows would all have to be read for it."""
+    if table.provenance is None:
+        return []
+    catalog = await table.catalog(layout)
+    # By the column: a document is an object, and a large table has many.
+    counts = Counter(zip(catalog.columns["collection"], catalog.columns["prefix"], strict=True))
+    documents: Counter[str | None] = Counter()
+    its_versions: defaultdict[str | None, set[str]] = defaultdict(set)
+    for (name, prefix), count in counts.items():
+        documents[name] += count
+        _, at, version = prefix.removesuffix(":").partition("@")
+        if at:
+            its_versions[name].add(version)
+    return [
+        CollectionStatus(
+            name=name,
+            documents=documents[name],
+            versions=sorted(its_versions[name], key=versions.order, reverse=True)[:_MAX_LISTED_VERSIONS],
+        )
+        for name in sorted(documents, key=lambda name: name or "")[:_MAX_LISTED_COLLECTIONS]
+    ]
 
 
 def _provenance(table: Table) -> ProvenanceStatus | None:

@@ -11,7 +11,7 @@ import logging
 import os
 import re
 import weakref
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -79,10 +79,10 @@ class Table:
         }
         """Columns that hold vectors, and their length."""
         self.provenance = Provenance.from_metadata(schema.metadata)
-        self.calibrations: dict[str, dict[str, Any]] = {
-            name: found for name in self.vectors if (found := measured(schema.field(name).metadata).get("calibration"))
+        self.measured: dict[str, dict[str, Any]] = {
+            name: measured(schema.field(name).metadata) for name in self.vectors
         }
-        """What was measured of the vectors of a column so that search can say that nothing is relevant."""
+        """What the indexer measured of the vectors of a column: `calibration` and `recall_at_10`, as far as it did."""
         self._table = table
         self._place = Path(fingerprint[0])
         self._catalog: Catalog | None = None
@@ -123,16 +123,14 @@ class Table:
 
     async def search_text(self, plan: TextPlan, layout: Layout, limit: int, *, where: Where | None = None) -> list[Row]:
         """At most `limit` rows that match `plan`, ordered by (-score, id): equal scores never change places."""
-        wanted = min(limit + _TIE_MARGIN, _MAX_FETCHED)
+        ask = Ask([*layout.selected, _SCORE], limit, self._sql(where), like=plan)
+
+        async def fetch(wanted: int) -> list[Row]:
+            fetched = await self._table.rows(replace(ask, limit=wanted))
+            return rows_of(fetched, layout, lambda record: float(record[_SCORE] or 0.0))
+
         with _readable(self.name):
-            ask = Ask([*layout.selected, _SCORE], wanted, self._sql(where), like=plan)
-            while True:
-                fetched = await self._table.rows(replace(ask, limit=wanted))
-                rows = _best_first(rows_of(fetched, layout, lambda record: float(record[_SCORE] or 0.0)))
-                tied = len(rows) == wanted and rows[limit - 1].score == rows[-1].score
-                if not tied or wanted == _MAX_FETCHED:
-                    return rows[:limit]
-                wanted = min(wanted * 4, _MAX_FETCHED)
+            return await _best(fetch, limit)
 
     async def search_vector(
         self, vector: Sequence[float], column: str, layout: Layout, limit: int, *, where: Where | None = None
@@ -141,21 +139,29 @@ class Table:
 
         `vector` has as many numbers as `vectors` says of `column`.
         """
-        wanted = min(limit, _MAX_FETCHED)
         nearest = Nearest(vector, column)
-        with _readable(self.name):
-            ask = Ask([*layout.selected, _DISTANCE], wanted, self._sql(where), like=nearest)
-            fetched = await self._table.rows(ask)
-            if where is not None and fetched.num_rows < wanted:
+        ask = Ask([*layout.selected, _DISTANCE], limit, self._sql(where), like=nearest)
+
+        async def fetch(wanted: int) -> list[Row]:
+            fetched = await self._table.rows(replace(ask, limit=wanted))
+            if where is not None and fetched.num_rows < wanted and self.index_of(column) is not None:
                 # A graph is walked before it is filtered, and may end short of what a strict filter lets through.
-                fetched = await self._table.rows(replace(ask, like=replace(nearest, exhaustive=True)))
-            return _best_first(rows_of(fetched, layout, lambda record: 1.0 - float(record[_DISTANCE])))
+                exact = replace(ask, limit=wanted, like=replace(nearest, exhaustive=True))
+                fetched = await self._table.rows(exact)
+            return rows_of(fetched, layout, lambda record: 1.0 - float(record[_DISTANCE]))
+
+        with _readable(self.name):
+            return await _best(fetch, limit)
 
     async def select(self, where: Where | None, layout: Layout, *, limit: int | None = None) -> list[Row]:
         """The rows that `where` lets through, at most `limit`, in no particular order; their score is 0."""
         with _readable(self.name):
             fetched = await self._table.rows(Ask([*layout.selected], limit, self._sql(where)))
             return rows_of(fetched, layout, lambda _: 0.0)
+
+    def index_of(self, column: str) -> Index | None:
+        """The index over `column`; of a column of text there may be others beside it."""
+        return next((index for index in self.indexes if index.column == column), None)
 
     async def chunks(self, spans: Sequence[Span], layout: Layout) -> list[Row]:
         """The rows of `spans`, in no particular order; none where the table does not number its chunks."""
@@ -212,6 +218,7 @@ class Table:
         try:
             return await asyncio.to_thread((self._place / COMPANIONS / name).read_bytes)
         except OSError:
+            logger.warning("table %r: its file %s is missing; the next bedivere index writes it", self.name, name)
             return None
 
     async def _entries(self, layout: Layout) -> AsyncIterator[dict[str, Cell]]:
@@ -228,20 +235,24 @@ class Table:
         async for row in self._parts(parts, _MAX_CATALOGUED):
             yield row
 
-    async def pages(self, layout: Layout, limit: int) -> AsyncIterator[dict[str, Cell]]:
-        """`path`, `title`, `heading` and `url` of the first `limit` rows, as far as the table has them."""
+    async def pages(self, layout: Layout, limit: int, *, where: Where | None = None) -> AsyncIterator[dict[str, Cell]]:
+        """`path`, `title`, `heading`, `url`, `collection` and `version` of `limit` rows, as far as there are such."""
         parts = {"path": layout.path, "title": layout.title, "heading": layout.heading, "url": layout.url}
-        async for row in self._parts(parts, limit):
+        there = {column.name for column in self.columns}
+        parts |= {name: name for name in ("collection", "version") if name in there}
+        async for row in self._parts(parts, limit, where):
             yield row
 
-    async def _parts(self, parts: Mapping[str, str | None], limit: int) -> AsyncIterator[dict[str, Cell]]:
+    async def _parts(
+        self, parts: Mapping[str, str | None], limit: int, where: Where | None = None
+    ) -> AsyncIterator[dict[str, Cell]]:
         """Of the first `limit` rows, the columns that `parts` names, under its names."""
         columns = {part: column for part, column in parts.items() if column}
         if not columns:
             return
         with _readable(self.name):
             selected = list(dict.fromkeys(columns.values()))
-            async for batch in self._table.batches(Ask(selected, limit, row_id=False)):
+            async for batch in self._table.batches(Ask(selected, limit, self._sql(where), row_id=False)):
                 values = {part: values_of(batch.column(column)) for part, column in columns.items()}
                 for row in range(batch.num_rows):
                     yield {part: column[row] for part, column in values.items()}
@@ -296,5 +307,12 @@ def _index(config: Any) -> Index:  # noqa: ANN401 - a class of the compiled core
     )
 
 
-def _best_first(rows: list[Row]) -> list[Row]:
-    return sorted(rows, key=lambda row: (-row.score, row.id))
+async def _best(fetch: Callable[[int], Awaitable[list[Row]]], limit: int) -> list[Row]:
+    """The first `limit` rows by (-score, id); `fetch` gives as many of the best as it is told, in any order."""
+    wanted = min(limit + _TIE_MARGIN, _MAX_FETCHED)
+    while True:
+        rows = sorted(await fetch(wanted), key=lambda row: (-row.score, row.id))
+        tied = len(rows) == wanted and rows[limit - 1].score == rows[-1].score
+        if not tied or wanted == _MAX_FETCHED:
+            return rows[:limit]
+        wanted = min(wanted * 4, _MAX_FETCHED)

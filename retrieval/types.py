@@ -337,6 +337,24 @@ class IndexStatus(Reply):
     unindexed: int = Field(description="Rows found by scan until the table is optimized; 0 in a finished table.")
 
 
+class VectorsStatus(Reply):
+    """One column of vectors."""
+
+    column: str = Field(description="The column.")
+    dimensions: int = Field(description="Numbers in each vector.")
+    index: str = Field(description="Kind of index; flat where all vectors are compared, which is exact.")
+    recall_at_10: float | None = Field(default=None, description="Share of an exact search's best ten it finds.")
+    calibrated: bool = Field(description="True where nearness counts when nothing may be relevant.")
+
+
+class CollectionStatus(Reply):
+    """Documents that were indexed under one name."""
+
+    name: str | None = Field(default=None, description="The collection; null for documents without one.")
+    documents: int = Field(description="Its documents, all versions counted.")
+    versions: list[str] = Field(default_factory=list[str], description="Its versions, newest first, at most 20.")
+
+
 class ProvenanceStatus(Reply):
     """Where a table comes from."""
 
@@ -362,6 +380,10 @@ class TableStatus(Reply):
     name: str = Field(description="Its name.")
     rows: int | None = Field(default=None, description="Chunks in it; null where it cannot be read.")
     indexes: list[IndexStatus] = Field(default_factory=list[IndexStatus], description="Its indexes.")
+    vectors: list[VectorsStatus] = Field(default_factory=list[VectorsStatus], description="Its columns of vectors.")
+    collections: list[CollectionStatus] = Field(
+        default_factory=list[CollectionStatus], description="Its collections, by name, at most 50."
+    )
     provenance: ProvenanceStatus | None = Field(default=None, description="Null where another tool wrote it.")
     columns: list[ColumnStatus] | None = Field(default=None, description="Its columns, where verbose was asked.")
     problem: str | None = Field(default=None, description="CODE: sentence, where it cannot be searched.")

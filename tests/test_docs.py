@@ -33,7 +33,7 @@ from retrieval.indexing.job import Options
 from retrieval.layout import MAX_COLUMNS
 from retrieval.retriever import MAX_REPLY_CHARS, Retriever
 from retrieval.schema import COLUMNS, INTERNAL_COLUMNS, ORDINAL_COLUMN
-from retrieval.search.plan import HEADING_BOOST, IDENTIFIER_BOOST, MAX_QUERY_CHARS, TITLE_BOOST
+from retrieval.search.plan import HEADING_BOOST, IDENTIFIER_BOOST, MAX_QUERY_CHARS, PART_BOOST, TITLE_BOOST
 from retrieval.search.snippet import SNIPPET_CHARS
 from retrieval.search.text import MAX_TERMS
 from retrieval.settings import SETTINGS_FILE_VARIABLE, Settings, allowed_range, load_settings, variables
@@ -274,6 +274,8 @@ def range_of(name: str, rules: Mapping[str, Any]) -> str:
             return f"up to {most} characters"
         case {"type": "boolean"}:
             return "`true`, `false`"
+        case {"type": "array", "maxItems": most, "items": {"minLength": least, "maxLength": longest}}:
+            return f"up to {most} texts of {least} to {longest} characters"
         case {"type": "array", "maxItems": most}:
             return f"up to {most} texts"
         case {"type": "object", "properties": inner}:
@@ -633,6 +635,7 @@ def test_the_boosts_are_those_of_the_plan() -> None:
     assert stated == {
         "Words": 1.0,
         "Identifiers": IDENTIFIER_BOOST,
+        "Words of identifiers": PART_BOOST,
         "Title": TITLE_BOOST,
         "Heading": HEADING_BOOST,
         "Phrases": 1.0,

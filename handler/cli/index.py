@@ -70,7 +70,8 @@ def index(
         bool | None,
         typer.Option(
             "--embed/--no-embed",
-            help="Give every chunk a vector, by the model of EMBEDDING_MODEL. Default: as the table is.",
+            help="Give every chunk a vector, by the model of EMBEDDING_MODEL; of both the last counts. "
+            "Default: as the table is.",
             show_default=False,
         ),
     ] = None,
@@ -109,10 +110,10 @@ def index(
             endpoint=Endpoint(settings),
         )
         with ExitStack() as stack:
-            summary = build_table(options, watcher(errors, stack, quiet=as_json))
+            summary = build_table(options, watcher(errors, stack, quiet=as_json, noun=options.noun))
     except BedivereError as error:
         if error.__cause__ is not None:
-            # The sentence leaves a library's own words out; the person at the terminal may need them.
+            # Of LanceDB or the system: the sentence leaves their words out, which the person at the terminal may need.
             cause = str(error.__cause__).partition("\n")[0]
             errors.print(f"{type(error.__cause__).__name__}: {cause}", markup=False)
         fail(error, as_json=as_json)
@@ -124,7 +125,7 @@ def index(
     if as_json:
         sys.stdout.write(json.dumps(asdict(summary), ensure_ascii=False) + "\n")
     else:
-        _show(Console(highlight=False, soft_wrap=True), summary)
+        _show(Console(highlight=False, soft_wrap=True), summary, options.noun)
 
 
 def _terminated(_signal: int, _frame: FrameType | None) -> None:
@@ -132,29 +133,33 @@ def _terminated(_signal: int, _frame: FrameType | None) -> None:
     sys.exit(ExitCode.TERMINATED)
 
 
-def _show(console: Console, summary: Summary) -> None:
+def _show(console: Console, summary: Summary, noun: str) -> None:
     headline = "is up to date: nothing has changed" if summary.unchanged else "is ready"
     console.print(f"Table [bold]{escape(summary.table)}[/bold] {headline}")
-    for label, text in _lines(summary):
-        console.print(f"[dim]{label:<8}[/dim] {escape(text)}")
+    for label, text in _lines(summary, noun):
+        console.print(f"[dim]{label:<9}[/dim] {escape(text)}")
 
 
-def _lines(summary: Summary) -> Iterator[tuple[str, str]]:
-    yield "files", f"{summary.files:,} ({size_text(summary.bytes)})"
+def _lines(summary: Summary, noun: str) -> Iterator[tuple[str, str]]:
+    from retrieval.indexing.calibration import calibration_line
+
+    yield f"{noun}s", f"{summary.files:,} ({size_text(summary.bytes)})"
     yield "chunks", f"{summary.chunks:,}"
     if summary.reused:
-        yield "reused", f"{counted(summary.reused, 'file')} had not changed"
+        yield "reused", f"{counted(summary.reused, noun)} had not changed"
     if summary.removed:
-        yield "removed", f"{counted(summary.removed, 'file')} no longer there"
+        yield "removed", f"{counted(summary.removed, noun)} no longer there"
     if summary.other_rows:
         yield "kept", f"{counted(summary.other_rows, 'chunk')} of other collections or versions"
     if summary.vectors:
         yield "vectors", _vectors_text(summary.vectors)
         if summary.vectors.texts:
             yield "embedded", _paid_text(summary.vectors)
+    if summary.calibration:
+        yield "relevance", calibration_line(summary.calibration, embedded=summary.vectors is not None)
     for group in summary.skipped:
         more = ", …" if group.files > len(group.examples) else ""
-        yield "skipped", f"{counted(group.files, 'file')}, {group.reason}: {', '.join(group.examples)}{more}"
+        yield "skipped", f"{counted(group.files, noun)}, {group.reason}: {', '.join(group.examples)}{more}"
     for note in summary.notes:
         yield "note", note
     yield "seconds", f"{summary.seconds:,.1f}"
@@ -168,4 +173,4 @@ def _vectors_text(vectors: Embedded) -> str:
 def _paid_text(vectors: Embedded) -> str:
     cost = "" if vectors.dollars is None else f", {dollars_text(vectors.dollars)}"
     cut = f"; {counted(vectors.truncated, 'chunk')} shortened for the model" if vectors.truncated else ""
-    return f"{counted(vectors.texts, 'chunk')}, {vectors.tokens:,} tokens{cost}{cut}"
+    return f"{counted(vectors.texts, 'chunk')}, {counted(vectors.tokens, 'token')}{cost}{cut}"

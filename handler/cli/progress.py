@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final
@@ -16,17 +17,21 @@ _LINE_EVERY_SECONDS: Final = 5.0
 _LABEL_WIDTH: Final = 22
 
 
-def watcher(errors: Console, stack: ExitStack, *, quiet: bool) -> Watcher | None:
-    """What shows a run on `errors`: a bar on a terminal, else lines, or nothing where it should be `quiet`."""
+def watcher(errors: Console, stack: ExitStack, *, quiet: bool, noun: str = "file") -> Watcher | None:
+    """What shows a run on `errors`: a bar on a terminal, else lines, or nothing where it should be `quiet`.
+
+    `noun` is what one document is called.
+    """
     if errors.is_terminal:
-        return stack.enter_context(Bar(errors))
-    return None if quiet else Lines(errors)
+        return stack.enter_context(Bar(errors, noun))
+    return None if quiet else Lines(errors, noun)
 
 
 class Counts:
     """What is counted as a run goes, and how fast."""
 
-    def __init__(self) -> None:
+    def __init__(self, noun: str) -> None:
+        self.noun = noun
         self.started = time.monotonic()
         self.total = 0
         self.files = 0
@@ -56,18 +61,23 @@ class Counts:
     @property
     def figures(self) -> str:
         seconds = max(time.monotonic() - self.started, 0.001)
-        return f"{self.chunks:,} chunks, {size_text(self.bytes)}, {self.files / seconds:,.0f} files/s"
+        rate = f"{self.files / seconds:,.0f} {self.noun}s/s"
+        return f"{counted(self.chunks, 'chunk')}, {size_text(self.bytes)}, {rate}"
+
+    @property
+    def how_many(self) -> str:
+        return f"{self.files:,}/{counted(self.total, self.noun)}"
 
     @property
     def embedding_figures(self) -> str:
-        return f"{self.texts_done:,}/{self.texts:,} chunks embedded, {self.tokens:,} tokens"
+        return f"{self.texts_done:,}/{counted(self.texts, 'chunk')} embedded, {counted(self.tokens, 'token')}"
 
 
 class Bar(Counts):
     """A progress bar, for a terminal."""
 
-    def __init__(self, console: Console) -> None:
-        super().__init__()
+    def __init__(self, console: Console, noun: str) -> None:
+        super().__init__(noun)
         self._progress = Progress(
             SpinnerColumn(),
             TextColumn(f"{{task.description:<{_LABEL_WIDTH}}}"),
@@ -92,8 +102,9 @@ class Bar(Counts):
 
     def read(self, path: str, size: int) -> None:
         super().read(path, size)
-        files = f"{self.files:,}/{self.total:,} files"
-        self._progress.update(self._task, total=self.total, completed=self.files, files=files, figures=self.figures)
+        self._progress.update(
+            self._task, total=self.total, completed=self.files, files=self.how_many, figures=self.figures
+        )
 
     def wrote(self, chunks: int) -> None:
         super().wrote(chunks)
@@ -107,12 +118,16 @@ class Bar(Counts):
         super().embedded(texts, tokens)
         self._progress.update(self._task, completed=self.texts_done, figures=self.embedding_figures)
 
+    def waiting(self, why: str, seconds: float) -> None:
+        # Above the bar, where it stays: a bar that stands still says nothing.
+        self._progress.console.print(wait_text(why, seconds), markup=False, highlight=False)
+
 
 class Lines(Counts):
     """A line now and then, for a log."""
 
-    def __init__(self, console: Console) -> None:
-        super().__init__()
+    def __init__(self, console: Console, noun: str) -> None:
+        super().__init__(noun)
         self._console = console
         self._said = self.started
 
@@ -121,13 +136,13 @@ class Lines(Counts):
 
     def found(self, files: int) -> None:
         super().found(files)
-        self._console.print(f"{counted(files, 'file')} found", markup=False)
+        self._console.print(f"{counted(files, self.noun)} found", markup=False)
 
     def read(self, path: str, size: int) -> None:
         super().read(path, size)
         if time.monotonic() - self._said >= _LINE_EVERY_SECONDS:
             self._said = time.monotonic()
-            self._console.print(f"{self.files:,}/{self.total:,} files, {self.figures}", markup=False)
+            self._console.print(f"{self.how_many}, {self.figures}", markup=False)
 
     def embedding(self, texts: int, tokens: int, dollars: float | None) -> None:
         super().embedding(texts, tokens, dollars)
@@ -139,11 +154,19 @@ class Lines(Counts):
             self._said = time.monotonic()
             self._console.print(self.embedding_figures, markup=False)
 
+    def waiting(self, why: str, seconds: float) -> None:
+        self._console.print(wait_text(why, seconds), markup=False)
+
+
+def wait_text(why: str, seconds: float) -> str:
+    """Why nothing comes, and when it is tried again."""
+    return f"{why} Trying again in {counted(math.ceil(seconds), 'second')}."
+
 
 def estimate(texts: int, tokens: int, dollars: float | None) -> str:
     """What embedding will take, before it begins."""
     cost = "" if dollars is None else f", {dollars_text(dollars)}"
-    return f"{counted(texts, 'chunk')} to embed, about {tokens:,} tokens{cost}"
+    return f"{counted(texts, 'chunk')} to embed, about {counted(tokens, 'token')}{cost}"
 
 
 def dollars_text(dollars: float) -> str:
@@ -154,7 +177,7 @@ def size_text(count: int) -> str:
     for unit, scale in (("GB", 1_000_000_000), ("MB", 1_000_000), ("kB", 1_000)):
         if count >= scale:
             return f"{count / scale:,.1f} {unit}"
-    return f"{count} bytes"
+    return counted(count, "byte")
 
 
 def counted(count: int, noun: str) -> str:

@@ -15,7 +15,7 @@ from handler.cli.waiting import ready
 from retrieval.errors import BedivereError
 from retrieval.retriever import Retriever
 from retrieval.settings import Settings, load_settings
-from retrieval.types import ReleaseStatus, StatusReply, TableStatus
+from retrieval.types import ReleaseStatus, StatusReply, TableStatus, VectorsStatus
 
 
 def status(
@@ -60,6 +60,9 @@ def _print(reply: StatusReply, settings: Settings) -> None:
     if reply.tables:
         console.print()
         console.print(_table(reply.tables, reply.default_table))
+        for table in reply.tables:
+            for vectors in table.vectors:
+                console.print(Text.assemble((f"{table.name}.{vectors.column}", "dim"), f"  {_vectors_text(vectors)}"))
     notes = [f"{table.name}: {note}" for table in reply.tables for note in (table.problem, *table.notes) if note]
     for note in (reply.problem, *notes):
         if note:
@@ -92,6 +95,12 @@ def _table(tables: list[TableStatus], default: str) -> Table:
             (origin.embedding_model or "none") if origin else "",
         )
     return shown
+
+
+def _vectors_text(vectors: VectorsStatus) -> str:
+    recall = "" if vectors.recall_at_10 is None else f", recall@10 {vectors.recall_at_10:.3f}"
+    calibrated = "" if vectors.calibrated else ", not calibrated"
+    return f"{vectors.dimensions:,} dimensions, {vectors.index}{recall}{calibrated}"
 
 
 def _duration(seconds: int) -> str:

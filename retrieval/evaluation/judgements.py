@@ -19,6 +19,18 @@ LIFECYCLE: Final = "lifecycle"
 JUDGED: Final = "judged"
 """The kind of a query that names none."""
 
+_SHAPES: Final = {
+    "id": "a text or a whole number",
+    "text": "a text",
+    "kind": "a text",
+    "relevant": "a list of objects",
+    "answerable": "true or false",
+    "current": "a list of paths",
+    "outdated": "a list of paths",
+}
+_LABEL_SHAPES: Final = {"path": "a text", "heading": "a text", "relevance": "a whole number"}
+"""What each key of a line must be, and each key of an entry of its `relevant`."""
+
 _QRELS: Final = "qrels.tsv"
 _TOLD: Final = 3
 
@@ -86,7 +98,8 @@ def read(queries: Path, qrels: Path | None = None) -> Judgements:
     if qrels is None and bare and beside.is_file():
         qrels = beside
     if qrels is None and bare:
-        raise _invalid(f"{len(bare)} queries have no judgements: name their file with --qrels.")
+        count = "1 query has" if len(bare) == 1 else f"{len(bare):,} queries have"
+        raise _invalid(f"{count} no judgements: name their file with --qrels.")
     judged = _graded(bare, qrels) if qrels is not None else {}
     kept = {query.id: query for query in labelled} | judged
     if not kept:
@@ -103,7 +116,8 @@ def _graded(queries: Mapping[str, Query], qrels: Path) -> dict[str, Query]:
     except ValueError as error:
         raise _invalid(f"{qrels.name} cannot be read: {error}.") from None
     if strangers := [name for name in grades if name not in queries]:
-        raise _invalid(f"{qrels.name} judges {len(strangers)} queries that there are not: {_few(strangers)}.")
+        count = "1 query that is" if len(strangers) == 1 else f"{len(strangers):,} queries that are"
+        raise _invalid(f"{qrels.name} judges {count} not there: {_few(strangers)}.")
     relevant = {
         name: {document: grade for document, grade in documents.items() if grade > 0}
         for name, documents in grades.items()
@@ -141,11 +155,8 @@ def _query(number: int, line: str) -> tuple[Query, bool]:
             record["id"] = str(identifier)
         read = _Line.model_validate(record)
     except (ValueError, RecursionError) as error:
-        why = "is not JSON"
-        if isinstance(error, ValidationError):
-            first = error.errors(include_url=False, include_input=False)[0]
-            why = f"{'.'.join(str(part) for part in first['loc']) or 'the line'}: {first['msg']}"
-        raise _invalid(f"Line {number} of the queries: {why}.") from None
+        why = _why(error) if isinstance(error, ValidationError) else "is not JSON"
+        raise _invalid(f"Line {number} of the queries {why}.") from None
     labels = [*(read.relevant or ()), *(_Label(path=path) for path in read.current or ())]
     relevant: dict[str, int] = {}
     for label in labels:
@@ -169,6 +180,26 @@ def _query(number: int, line: str) -> tuple[Query, bool]:
         outdated=tuple(read.outdated or ()),
     )
     return query, has_labels
+
+
+def _why(error: ValidationError) -> str:
+    """What is wrong with a line, in our own words."""
+    first = error.errors(include_url=False, include_input=False)[0]
+    is_missing = first["type"] == "missing"
+    match first["loc"]:
+        case (str(key),):
+            return f"has no {key!r}" if is_missing else f"is wrong: {key!r} must be {_SHAPES[key]}"
+        case ("relevant", int(place), str(key)):
+            what = f"of 'relevant', entry {place + 1}"
+            return (
+                f"is wrong: {what} has no {key!r}"
+                if is_missing
+                else (f"is wrong: {what}, {key!r} must be {_LABEL_SHAPES[key]}")
+            )
+        case (str(key), *_):
+            return f"is wrong: {key!r} must be {_SHAPES[key]}"
+        case _:
+            return "is not an object"
 
 
 def _refuse_twins(queries: Iterable[Query]) -> None:

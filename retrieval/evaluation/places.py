@@ -52,11 +52,11 @@ async def resolve(queries: Collection[Query], table: Table, layout: Layout, fold
     absent = named - found
     empty = absent & _without_text(folder) if absent else set[str]()
     if absent := sorted(absent - empty):
-        raise _unresolved(len(absent), "documents", absent)
+        raise _unresolved("document", absent)
     if headless := sorted(
         f"{section.path}: {section.heading}" for of_path in missing.values() for section in of_path if of_path
     ):
-        raise _unresolved(len(headless), "sections", headless)
+        raise _unresolved("section", headless)
     return Resolved(len(found), len(empty))
 
 
@@ -91,11 +91,10 @@ def _without_text(folder: Path | None) -> set[str]:
     return {path for scope in scopes for path, record in scope.files.items() if not record.chunks}
 
 
-def _unresolved(count: int, what: str, names: list[str]) -> BedivereError:
-    examples = ", ".join(name[:200] for name in names[:_TOLD]) + (", …" if count > _TOLD else "")
-    return BedivereError(
-        ErrorCode.JUDGEMENTS_INVALID, f"{count} judged {what} are not in the table: {examples}. Is it another corpus?"
-    )
+def _unresolved(noun: str, names: list[str]) -> BedivereError:
+    examples = ", ".join(name[:200] for name in names[:_TOLD]) + (", …" if len(names) > _TOLD else "")
+    count = f"1 judged {noun} is" if len(names) == 1 else f"{len(names):,} judged {noun}s are"
+    return BedivereError(ErrorCode.JUDGEMENTS_INVALID, f"{count} not in the table: {examples}. Is it another corpus?")
 
 
 def _text(value: object) -> str:

@@ -9,37 +9,33 @@ read: memory holds a batch of rows and a short record of every file, whatever th
 from __future__ import annotations
 
 import errno
-import hashlib
-import json
 import os
 import re
-import subprocess
 import time
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
-from datetime import UTC, datetime
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
 
 from retrieval.errors import BedivereError, ErrorCode
-from retrieval.indexing import chunks, companions, formats, lance, rows, sources, state
+from retrieval.indexing import calibration, chunks, companions, formats, lance, rows, sources, state, vector_index
 from retrieval.indexing.companions import Companions
 from retrieval.indexing.document import Unreadable
 from retrieval.indexing.formats import jsonl
 from retrieval.indexing.generation import STATE, TableFolder
-from retrieval.indexing.job import Options, Progress, Quiet, SkippedGroup, Summary
+from retrieval.indexing.job import Calibrated, Options, Progress, Quiet, SkippedGroup, Summary
 from retrieval.indexing.lance import OldTable, OldTableUnreadableError
+from retrieval.indexing.provenance import describe
 from retrieval.indexing.rows import Scope
 from retrieval.indexing.sources import SourceFile, Unavailable
-from retrieval.indexing.spool import DocumentKey, Spool, SpooledDocument
+from retrieval.indexing.spool import Spool, SpooledDocument
 from retrieval.indexing.state import FileRecord, ScopeState, State
 from retrieval.indexing.table_vectors import CACHE_SUFFIX, TableVectors, planned
-from retrieval.schema import FORMAT, Provenance
+from retrieval.schema import FORMAT, VOCABULARY_FILE, Provenance
 
 EMPTY: Final = "empty"
 """The reason given for a document without text."""
@@ -58,7 +54,7 @@ def build_table(options: Options, progress: Progress | None = None) -> Summary:
     started = time.monotonic()
     _check(options)
     folder = TableFolder(options.database, options.table)
-    if not options.source.is_dir() and not _holds_lines(options.source):
+    if not options.source.is_dir() and not options.holds_lines:
         what = "is a file: name its folder, and pass --include" if options.source.is_file() else "does not exist"
         raise BedivereError(ErrorCode.SOURCE_NOT_FOUND, f"The folder to index {what}.")
     with folder.locked():
@@ -72,11 +68,6 @@ def build_table(options: Options, progress: Progress | None = None) -> Summary:
             with suppress(OSError):
                 folder.clear()
     return replace(summary, seconds=round(time.monotonic() - started, 3))
-
-
-def _holds_lines(source: Path) -> bool:
-    """Whether the source is a file of documents, one a line, rather than a folder of them."""
-    return source.suffix.lower() == ".jsonl" and source.is_file()
 
 
 def _check(options: Options) -> None:
@@ -157,8 +148,11 @@ class _Run:
                 skipped = sum(len(paths) for paths in self.skipped.values())
                 raise BedivereError(
                     ErrorCode.NOTHING_INDEXED,
-                    f"No document with text was found ({skipped} files skipped); the old table, if any, is untouched."
-                    + "".join(f" {group.files} files: {group.reason}." for group in self._skipped_groups()[:3]),
+                    f"No document with text was found ({self._counted(skipped)} skipped); "
+                    "the old table, if any, is untouched."
+                    + "".join(
+                        f" {self._counted(group.files)}: {group.reason}." for group in self._skipped_groups()[:3]
+                    ),
                 )
             if self.old and self._is_unchanged(self.old):
                 return self._summary(unchanged=True, total=self.old.rows, provenance=self.old.provenance)
@@ -193,7 +187,7 @@ class _Run:
 
     def _find(self) -> sources.Found:
         options = self.options
-        if _holds_lines(options.source):
+        if options.holds_lines:
             return sources.find_lines(options.source, jsonl.identify, include=options.include, exclude=options.exclude)
         return sources.find(
             options.source,
@@ -264,7 +258,7 @@ class _Run:
             return False
         made_by = (old.provenance.format, old.provenance.lancedb_version)
         current = self.folder.current()
-        complete = current is not None and companions.are_there(current / self.folder.link.name)
+        complete = current is not None and companions.are_whole(current / self.folder.link.name)
         return made_by == (FORMAT, version("lancedb")) and complete and old.is_whole()
 
     def _write(self, read_at_ns: int) -> Summary:
@@ -280,11 +274,11 @@ class _Run:
             self.scope.prefix: ScopeState(rows.fingerprint(), self.options.base_url, read_at_ns, self.records),
         }
         embedding = self.vectors.fill(spool, self.old, self.progress) if self.vectors else None
-        provenance = self._provenance(spool.documents, scopes, embedding)
+        provenance = describe(self.options.source, spool.documents, scopes, embedding)
         schema = pa.schema([*rows.SCHEMA, *own_columns.fields()], provenance.to_metadata())
         batches, questions = spool.batches(schema), None
         if self.vectors:
-            questions = self.vectors.questions(spool)
+            questions = self.vectors.questions(spool, self.progress)
             schema, batches = self.vectors.attached(schema, batches)
         self.progress.stage("Writing the table")
         table = lance.write(generation, self.folder.table, batches, schema, self.progress.stage, questions)
@@ -299,9 +293,9 @@ class _Run:
             with suppress(OSError):
                 self.vectors.sweep()
         if dropped := own_columns.dropped():
-            self.notes.append(
-                f"{len(dropped)} rarer keys of the documents did not become columns: {', '.join(dropped[:_EXAMPLES])}…"
-            )
+            keys = "1 rarer key" if len(dropped) == 1 else f"{len(dropped):,} rarer keys"
+            more = ", …" if len(dropped) > _EXAMPLES else ""
+            self.notes.append(f"{keys} of the documents did not become columns: {', '.join(dropped[:_EXAMPLES])}{more}")
         if any(scope.fingerprint != rows.fingerprint() for scope in scopes.values()):
             self.notes.append("Other collections or versions were read by another release: index them again.")
         written = lance.measured_provenance(table) or provenance
@@ -326,26 +320,8 @@ class _Run:
         self.progress.wrote(copied.total() + others)
         return others
 
-    def _provenance(
-        self,
-        documents: Mapping[DocumentKey, SpooledDocument],
-        scopes: Mapping[str, ScopeState],
-        embedding: dict[str, Any] | None,
-    ) -> Provenance:
-        sizes = sum(
-            record.size
-            for prefix, path in documents
-            if prefix in scopes and (record := scopes[prefix].files.get(path)) is not None
-        )
-        return Provenance(
-            tool_version=version("bedivere"),
-            lancedb_version=version("lancedb"),
-            built_at=f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}",
-            source={"files": len(documents), "bytes": sizes, "revision": _revision(self.options.source)},
-            chunker=dict[str, Any](chunks.PARAMETERS),
-            corpus_version=corpus_version(documents),
-            embedding=embedding,
-        )
+    def _counted(self, documents: int) -> str:
+        return f"{documents:,} {self.options.noun}{'' if documents == 1 else 's'}"
 
     def _skip(self, path: str, reason: str) -> None:
         self.skipped.setdefault(reason, []).append(path)
@@ -377,33 +353,18 @@ class _Run:
             corpus_version=provenance.corpus_version,
             notes=tuple(self.notes),
             vectors=self.vectors.summary(provenance.embedding) if self.vectors and provenance.embedding else None,
+            calibration=self._calibrated(provenance.embedding),
         )
 
-
-def corpus_version(documents: Mapping[DocumentKey, SpooledDocument]) -> str:
-    """SHA-256 in hexadecimal over the documents' places and contents and the chunker: the same for the same rows."""
-    digest = hashlib.sha256(json.dumps(chunks.PARAMETERS, sort_keys=True).encode())
-    for (prefix, path), document in sorted(documents.items(), key=lambda item: item[0]):
-        digest.update(f"\0{prefix}\0{path}\0{document.content_hash}".encode())
-    return digest.hexdigest()
+    def _calibrated(self, embedding: Mapping[str, Any] | None) -> Calibrated | None:
+        """What is stored with the table in its place, whose record of vectors is `embedding`."""
+        generation = self.folder.current()
+        if generation is None:
+            return None
+        words = companions.files(generation / self.folder.link.name)[VOCABULARY_FILE]
+        record = (embedding or {}).get(vector_index.CALIBRATION)
+        return calibration.stored(words, record, embedded=embedding is not None)
 
 
 def _contents(files: Mapping[str, FileRecord]) -> dict[str, str]:
     return {path: record.sha256 for path, record in files.items() if record.chunks}
-
-
-def _revision(source: Path) -> str | None:
-    """The git commit that is checked out at the source; None where there is none to be had."""
-    folder = source if source.is_dir() else source.parent
-    try:
-        result = subprocess.run(  # noqa: S603
-            ["git", "-C", str(folder.absolute()), "rev-parse", "--verify", "HEAD"],  # noqa: S607
-            capture_output=True,
-            check=True,
-            stdin=subprocess.DEVNULL,
-            text=True,
-            timeout=2,
-        )
-    except (OSError, subprocess.SubprocessError, ValueError):
-        return None
-    return result.stdout.strip() or None

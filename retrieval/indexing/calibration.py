@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from heapq import nsmallest
 from statistics import median
 from typing import Any, Final
 
+from retrieval.indexing.job import Calibrated
 from retrieval.schema import BREADCRUMB_SEPARATOR
 from retrieval.search.relevance import NOISE, SIGNAL, THRESHOLDS
+from retrieval.search.vocabulary import Vocabulary
 
 FOREIGN_QUESTIONS: Final = (
     "how do I remove a red wine stain from a carpet",
@@ -51,7 +53,7 @@ class Questions:
 
 
 OWN_QUESTIONS: Final = 32
-"""Headings that are asked of the table they stand in."""
+"""Headings that are asked of the table they stand in. All questions of both kinds are embedded as queries are."""
 
 _LEAST_OWN: Final = 4
 _MAX_WORDS: Final = 24
@@ -81,12 +83,28 @@ def calibration(foreign: Sequence[float], own: Sequence[float]) -> dict[str, Any
     return {NOISE: noise, SIGNAL: signal, "foreign_questions": len(foreign), "own_questions": len(own)}
 
 
-def calibration_line(record: dict[str, Any] | None, stems: int) -> str:
+def stored(vocabulary: bytes, record: Mapping[str, Any] | None, *, embedded: bool) -> Calibrated:
+    """What a search of a table will read: of the file of its words, and of the `calibration` kept with its vectors.
+
+    Raises `ValueError` where the file is damaged.
+    """
+    measured = record or {}
+    return Calibrated(
+        words=Vocabulary.load(vocabulary).words,
+        threshold=THRESHOLDS["hybrid" if embedded else "text"],
+        noise=measured.get(NOISE),
+        signal=measured.get(SIGNAL),
+    )
+
+
+def calibration_line(calibrated: Calibrated, *, embedded: bool) -> str:
     """What the indexer says of it, on one line."""
-    words = f"{stems:,} words known; an answer needs {THRESHOLDS['text']:.2f} of what a question names"
-    if record is None:
-        return words
-    return f"{words}; nearest passage {record[NOISE]:.2f} for foreign questions, {record[SIGNAL]:.2f} for its own"
+    words = f"{calibrated.words:,} {'word' if calibrated.words == 1 else 'words'} known"
+    line = f"{words}, threshold {calibrated.threshold:.2f}"
+    if calibrated.noise is None or calibrated.signal is None:
+        return f"{line}; nearness could not be measured, so words decide alone" if embedded else line
+    near = f"{calibrated.noise:.2f} for foreign questions, {calibrated.signal:.2f} for its own headings"
+    return f"{line}; nearest passage {near}"
 
 
 def _question(title: str | None, heading: str | None, text: str) -> str:

@@ -11,9 +11,11 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from retrieval.catalog import Catalog
 from retrieval.indexing.catalog import CatalogBuilder
 from retrieval.indexing.vocabulary import VocabularyBuilder
 from retrieval.schema import CATALOG_FILE, COMPANIONS, VOCABULARY_FILE
+from retrieval.search.vocabulary import Vocabulary
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,12 @@ def files(place: Path) -> dict[str, bytes]:
     return found
 
 
-def are_there(place: Path) -> bool:
-    """Whether the table whose folder is `place` has all its files."""
-    return len(files(place)) == len((VOCABULARY_FILE, CATALOG_FILE))
+def are_whole(place: Path) -> bool:
+    """Whether the table whose folder is `place` has all its files, and a search can read them."""
+    found = files(place)
+    try:
+        Vocabulary.load(found[VOCABULARY_FILE])
+        Catalog.load(found[CATALOG_FILE])
+    except (KeyError, ValueError):
+        return False
+    return True

@@ -50,6 +50,8 @@ _SHORTEST: Final = 100
 """Characters; a text that is refused for its size at this length is refused for another reason."""
 
 _CHARACTERS_A_TOKEN: Final = 3
+_SAME_WAIT_SECONDS: Final = 0.5
+"""Requests that fail together wait until about the same moment, which is told once."""
 
 Keep: TypeAlias = "Callable[[Sequence[bytes], Sequence[array[float]]], None]"
 """Takes keys and their vectors, for good."""
@@ -68,7 +70,8 @@ class DocumentEmbedder:
     """Asks one provider for the vectors of many texts.
 
     `dimensions` is the length that all vectors must have; None takes that of the first. `prefix` goes before each text
-    in place of the one that the model wants before documents.
+    in place of the one that the model wants before documents. `told` gets the texts and tokens of each batch, `waits`
+    why nothing comes and the seconds until it is asked for again.
     """
 
     def __init__(
@@ -77,6 +80,7 @@ class DocumentEmbedder:
         dimensions: int | None,
         keep: Keep,
         told: Callable[[int, int], None],
+        waits: Callable[[str, float], None],
         *,
         prefix: str | None = None,
     ) -> None:
@@ -86,7 +90,9 @@ class DocumentEmbedder:
         self._dimensions = dimensions
         self._keep = keep
         self._told = told
+        self._waits = waits
         self._not_before = 0.0
+        self._told_until = 0.0
         self._stopped = asyncio.Event()
 
     async def run(self, wanted: Iterable[tuple[bytes, str]]) -> Spent:
@@ -138,7 +144,7 @@ class DocumentEmbedder:
                 patience = failure.wait or 0.0
                 if attempt == ATTEMPTS or not _is_transient(error, failure) or patience > LONGEST_ASKED_WAIT_SECONDS:
                     raise failure from error
-                self._pause(attempt, patience)
+                self._pause(attempt, patience, failure.sentence)
             else:
                 self._dimensions = len(answer.vectors[0])
                 self._keep([key for key, _ in batch], answer.vectors)
@@ -176,11 +182,15 @@ class DocumentEmbedder:
         if self._stopped.is_set():
             raise asyncio.CancelledError
 
-    def _pause(self, attempt: int, asked: float) -> None:
+    def _pause(self, attempt: int, asked: float, why: str) -> None:
         backed_off = min(LONGEST_WAIT_SECONDS, FIRST_WAIT_SECONDS * 2 ** (attempt - 1))
         # Jitter, so that requests that failed together do not come back together.
         seconds = max(asked, backed_off * random.uniform(0.5, 1.0))  # noqa: S311 - no secret
-        self._not_before = max(self._not_before, asyncio.get_running_loop().time() + seconds)
+        now = asyncio.get_running_loop().time()
+        self._not_before = max(self._not_before, now + seconds)
+        if self._not_before - self._told_until > _SAME_WAIT_SECONDS and not self._stopped.is_set():
+            self._told_until = self._not_before
+            self._waits(why, self._not_before - now)
 
 
 def batches(wanted: Iterable[tuple[bytes, str]]) -> Iterator[list[tuple[bytes, str]]]:

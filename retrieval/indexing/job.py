@@ -29,6 +29,16 @@ class Options:
     endpoint: Endpoint | None = field(default=None, compare=False)
     """Who makes vectors, of which model."""
 
+    @property
+    def holds_lines(self) -> bool:
+        """Whether the source is a file of documents, one a line, rather than a folder of them."""
+        return self.source.suffix.lower() == ".jsonl" and self.source.is_file()
+
+    @property
+    def noun(self) -> str:
+        """What one document of the source is called: a file, where it is one."""
+        return "document" if self.holds_lines else "file"
+
 
 class Progress(Protocol):
     """Told of a run as it goes."""
@@ -48,6 +58,10 @@ class Progress(Protocol):
         """So much more has been, as the provider counted."""
         ...
 
+    def waiting(self, why: str, seconds: float) -> None:
+        """Nothing comes from the provider, and why; it is asked again after `seconds`."""
+        ...
+
 
 class Quiet:
     """A progress that nobody watches."""
@@ -58,6 +72,7 @@ class Quiet:
     def wrote(self, chunks: int) -> None: ...
     def embedding(self, texts: int, tokens: int, dollars: float | None) -> None: ...
     def embedded(self, texts: int, tokens: int) -> None: ...
+    def waiting(self, why: str, seconds: float) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +104,20 @@ class Embedded:
 
 
 @dataclass(frozen=True, slots=True)
+class Calibrated:
+    """By what a search of the table tells that nothing is relevant, as it is stored with the table."""
+
+    words: int
+    """Words that its chunks hold, all forms of one counted once."""
+    threshold: float
+    """What a question must reach to be answered, 0 to 1, by the search that is the table's default."""
+    noise: float | None = None
+    signal: float | None = None
+    """Median cosine similarity of the nearest chunk to questions of other worlds, and to the table's own headings; None
+    where there are no vectors, or they cannot tell the two apart."""
+
+
+@dataclass(frozen=True, slots=True)
 class Summary:
     """What a run did. Counts are of the run's own collection and version, but for `other_rows` and `total_rows`."""
 
@@ -112,4 +141,5 @@ class Summary:
     notes: tuple[str, ...]
     vectors: Embedded | None = None
     """None where the table has none."""
+    calibration: Calibrated | None = None
     seconds: float = 0.0

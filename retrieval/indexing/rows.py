@@ -120,7 +120,7 @@ def read_document(
         columns["heading"].append(heading)
         columns["text"].append(text)
         columns["url"].append(_at_anchor(page, chunk.anchor))
-        columns["idents"].append(identifier_terms(searched))
+        columns["idents"].append(identifier_terms(searched, path))
         columns["search_text"].append(fold(searched))
         columns[ORDINAL_COLUMN].append(ordinal)
     return DocumentRows(pa.RecordBatch.from_pydict(columns, schema=SCHEMA), _own_keys(own))
@@ -128,7 +128,9 @@ def read_document(
 
 def searched_text(title: str | None, heading: str | None, text: str | None) -> str:
     """What of a chunk is searched, folded, and what is embedded, as it is: where it stands says much of its meaning."""
-    return "\n".join(part for part in (title, heading, text) if part)
+    # A title without a letter, such as a number for a file's name, names nothing and is a word that others may ask for.
+    named = title if title and any(character.isalpha() for character in title) else None
+    return "\n".join(part for part in (named, heading, text) if part)
 
 
 def shortened(text: str, most: int) -> str:

@@ -67,6 +67,10 @@ def _not_set(sentence: str) -> BedivereError:
     return BedivereError(ErrorCode.EMBEDDING_NOT_SET, f"{sentence.rstrip('.')}; or {_WAYS_OUT}")
 
 
+def _counted(count: int, one: str, many: str) -> str:
+    return f"{count:,} {one if count == 1 else many}"
+
+
 class TableVectors:
     """Fills the cache with the vectors of all rows, then hands them out with the rows."""
 
@@ -108,7 +112,7 @@ class TableVectors:
             "index": kind_for(spool.rows),
         }
 
-    def questions(self, spool: Spool) -> Questions | None:
+    def questions(self, spool: Spool, progress: Progress) -> Questions | None:
         """Vectors of questions to measure the table by; None where the provider gives none. After `fill`."""
         cache = self._filled()
         own = own_questions(
@@ -120,11 +124,13 @@ class TableVectors:
         self._used |= asked.keys()
         missing = [(key, text) for key, text in asked.items() if key not in cache]
         if missing:
+            progress.stage("Embedding questions to measure by")
             embedder = DocumentEmbedder(
                 self._endpoint,
                 cache.dimensions,
                 cache.add,
                 lambda _texts, _tokens: None,
+                progress.waiting,
                 prefix=self._endpoint.query_prefix,
             )
             try:
@@ -208,24 +214,26 @@ class TableVectors:
 
     def _embed(self, spool: Spool, cache: VectorCache, missing: set[bytes], tokens: int, progress: Progress) -> Spent:
         if not self._endpoint.configured:
-            raise _not_set(f"{len(missing):,} chunks have no vector yet. {NOT_CONFIGURED}")
+            raise _not_set(f"{_counted(len(missing), 'chunk has', 'chunks have')} no vector yet. {NOT_CONFIGURED}")
         price = self._endpoint.dollars_per_million_tokens
         progress.stage("Embedding")
         progress.embedding(len(missing), tokens, None if price is None else tokens * price / 1_000_000)
         expected = self._endpoint.dimensions or cache.dimensions or (self._recorded or {}).get("dimensions")
-        embedder = DocumentEmbedder(self._endpoint, expected, cache.add, progress.embedded)
+        embedder = DocumentEmbedder(self._endpoint, expected, cache.add, progress.embedded, progress.waiting)
         try:
             return asyncio.run(embedder.run(self._wanted(spool, missing)))
         except EmbeddingUnavailable as failure:
             if failure.reason == "not_configured":
                 raise _not_set(failure.sentence) from None
             vectors = sum(key in cache for key in self._used)
-            kept = f"{vectors:,} vectors are kept for the next run" if vectors else "nothing was embedded"
-            # Of a refused key the provider's own words may quote a part.
-            cause = None if failure.reason == "refused" else failure.__cause__
-            raise BedivereError(
-                ErrorCode.EMBEDDING_FAILED, f"{failure.sentence} {kept[0].upper()}{kept[1:]}; {_UNTOUCHED}"
-            ) from cause
+            named = f" The provider calls it {failure.code}." if failure.code else ""
+            kept = (
+                f"{_counted(vectors, 'vector is', 'vectors are')} kept for the next run"
+                if vectors
+                else "Nothing was embedded"
+            )
+            # Without its cause: the provider's own words may quote documents, or a part of a refused key.
+            raise BedivereError(ErrorCode.EMBEDDING_FAILED, f"{failure.sentence}{named} {kept}; {_UNTOUCHED}") from None
 
     def _wanted(self, spool: Spool, missing: set[bytes]) -> Iterator[tuple[bytes, str]]:
         left = set(missing)

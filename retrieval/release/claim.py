@@ -13,6 +13,7 @@ from retrieval.release.store import Conflict, Store
 
 # No clock runs so far ahead: an id of such a time is made up, and none is made to come after it.
 _AHEAD: Final = timedelta(days=366)
+_NO_TIME: Final = datetime.min.replace(tzinfo=UTC)
 _SAME_SECOND: Final = 999
 
 
@@ -51,9 +52,15 @@ def age_order(release: str) -> tuple[str, int]:
     return time, int(rest.partition("-")[2] or 1)
 
 
+def is_made_up(release: str, now: datetime) -> bool:
+    """Whether no clock gave this id: its time is none, or lies too far ahead."""
+    moment = moment_of(release)
+    return moment == _NO_TIME or moment > now + _AHEAD
+
+
 def moment_of(release: str) -> datetime:
     """The time in an id; the beginning of time for one that has none."""
     try:
         return datetime.strptime(release[:16], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
     except ValueError:
-        return datetime.min.replace(tzinfo=UTC)
+        return _NO_TIME

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final, TypeVar
 
 from retrieval.errors import BedivereError, ErrorCode
-from retrieval.release.claim import age_order, claim, moment_of, unclaim
+from retrieval.release.claim import age_order, claim, is_made_up, moment_of, unclaim
 from retrieval.release.manifest import (
     MAX_POINTER_BYTES,
     POINTER_KEY,
@@ -90,6 +90,14 @@ class Survey:
         """Every id that is taken."""
         return {*self.folders, *(release.id for release in self.releases)}
 
+    def stored(self, key: str) -> Stored | None:
+        """The object of a release at `key`, where it was there."""
+        return next((each for each in self.folders.get(key.split("/")[1], ()) if each.key == key), None)
+
+    def claim_of(self, release: str) -> Stored | None:
+        """The claim of this id, where it was there."""
+        return self.stored(pending_key(release))
+
     def referred(self) -> set[str]:
         """The keys of the parts that some release needs."""
         manifests = [*(release.manifest for release in self.releases), *self.pending]
@@ -108,7 +116,7 @@ class Pruned:
     objects: int
     bytes: int
     notes: tuple[str, ...] = ()
-    """What could not be removed, and the right that it takes."""
+    """What was not removed and why: who needs it, or the right that it takes."""
 
 
 def current(store: Store) -> Current | None:
@@ -223,7 +231,8 @@ def prune(store: Store, keep: int, *, grace: timedelta = GRACE, dry_run: bool = 
     """Removes all but the newest `keep` releases, and what killed publishers left.
 
     Spared are the current release, each that was published or replaced within `grace`, those whose manifest cannot
-    be understood, and the parts that a release which stays refers to.
+    be understood, those whose publisher may not have ended, and the parts that a release which stays refers to.
+    A release whose id is made up is none of the newest, whatever its id says, nor within `grace` because of it.
     Raises `BedivereError`: INVALID_ARGUMENT, RELEASE_DAMAGED or RELEASE_TOO_NEW where it is not known which release is
     current, and what the store raises.
     """
@@ -235,17 +244,23 @@ def prune(store: Store, keep: int, *, grace: timedelta = GRACE, dry_run: bool = 
     now = datetime.now(UTC)
     pointer = seen.current.pointer if seen.current else None
     replaced = pointer.replaced if pointer else {}
+    before = now - max(grace, LEFTOVERS_AFTER)
+    made_up = {release.id for release in seen.releases if is_made_up(release.id, now)}
+    newest = [release.id for release in seen.releases if release.id not in made_up][:keep]
+    # Its publisher may be about to write its manifest anew.
+    publishing = {id_ for id_ in seen.folders if (own := seen.claim_of(id_)) and own.modified > before}
     doomed = [
         release.id
-        for release in seen.releases[keep:]
+        for release in seen.releases
         if not release.current
         and release.manifest is not None
-        and release.published <= now - grace
+        and release.id not in {*newest, *publishing}
+        and (release.id in made_up or release.published <= now - grace)
         and _moment(replaced.get(release.id)) <= now - grace
     ]
-    before = now - max(grace, LEFTOVERS_AFTER)
-    pruned = remove(store, seen, [*doomed, *leftovers(seen, before)], dry_run=dry_run)
-    return pruned if dry_run else replace(pruned, notes=_abandon(store, before))
+    doomed += leftovers(seen, before)
+    pruned = remove(store, seen, doomed, claims=_outlived(seen, before), dry_run=dry_run)
+    return pruned if dry_run else replace(pruned, notes=(*pruned.notes, *_abandon(store, before)))
 
 
 def clean(store: Store, seen: Survey, *, after: timedelta = LEFTOVERS_AFTER) -> tuple[str, ...]:
@@ -257,7 +272,7 @@ def clean(store: Store, seen: Survey, *, after: timedelta = LEFTOVERS_AFTER) -> 
     notes = list(_abandon(store, before))
     if not seen.problem:
         with allowed(notes, "What an earlier run left could not be removed"):
-            remove(store, seen, leftovers(seen, before))
+            remove(store, seen, leftovers(seen, before), claims=_outlived(seen, before))
     return tuple(notes)
 
 
@@ -292,15 +307,29 @@ def leftovers(seen: Survey, before: datetime) -> list[str]:
     ]
 
 
-def remove(store: Store, seen: Survey, doomed: Collection[str], *, dry_run: bool = False) -> Pruned:
-    """Removes these releases, but for the parts that another refers to.
+def _outlived(seen: Survey, before: datetime) -> list[Stored]:
+    """The claims that whoever made a release did not remove, because it died or was not allowed to."""
+    released = [release.id for release in seen.releases if release.manifest]
+    return [
+        own
+        for id_ in released
+        if (own := seen.claim_of(id_)) and own.modified <= before and seen.stored(manifest_key(id_))
+    ]
+
+
+def remove(
+    store: Store, seen: Survey, doomed: Collection[str], *, claims: Collection[Stored] = (), dry_run: bool = False
+) -> Pruned:
+    """Removes these releases, but for the parts that another refers to, and these claims.
 
     Somebody may be about to refer to a part of one of them, or to make one of them current. They say so in a
     pending.json, then look whether the manifest of what they take is still there, and only then change the current
     release. Here the manifests go first, and only after that it is read again who refers to what: one of the two sees
-    the other. Raises `BedivereError` where it is no longer known which release is current; their parts stay then.
+    the other, since no manifest comes back unclaimed, see `heal`. Raises `BedivereError` where it is no longer known
+    which release is current; their parts stay then.
     """
-    released = tuple(release.id for release in seen.releases if release.id in doomed)
+    released = [release.id for release in seen.releases if release.id in doomed]
+    wanted = set[str]()
     first = {key for id_ in doomed for key in (manifest_key(id_), pending_key(id_))}
     if dry_run or not doomed:
         staying = tuple(release for release in seen.releases if release.id not in doomed)
@@ -311,12 +340,24 @@ def remove(store: Store, seen: Survey, doomed: Collection[str], *, dry_run: bool
         if again.problem:
             raise again.problem
         referred = again.referred()
-        # It may have been rolled back to in between.
+        # They may have been rolled back to in between.
+        wanted = {*(release.id for release in again.releases), *(manifest.release for manifest in again.pending)}
         heal(store, again.current)
-    gone = [stored for id_ in doomed for stored in seen.folders.get(id_, ()) if stored.key not in referred]
+    removed = [id_ for id_ in doomed if id_ not in wanted]
+    gone = [stored for id_ in removed for stored in seen.folders.get(id_, ()) if stored.key not in referred]
+    gone += [stored for stored in claims if stored.key not in first]
     if gone and not dry_run:
         store.delete([stored.key for stored in gone if stored.key not in first])
-    return Pruned(released, len(gone), sum(stored.bytes for stored in gone))
+    return Pruned(
+        tuple(id_ for id_ in released if id_ not in wanted),
+        len(gone),
+        sum(stored.bytes for stored in gone),
+        tuple(
+            f"Release {id_} keeps its parts: somebody made it current meanwhile, or is about to."
+            for id_ in released
+            if id_ in wanted
+        ),
+    )
 
 
 def _settled(store: Store) -> Survey:
@@ -327,9 +368,13 @@ def _settled(store: Store) -> Survey:
     """
     while True:
         seen = survey(store)
-        now = current(store)
-        if (now.tag if now else None) == (seen.current.tag if seen.current else None):
+        if _is_still(store, seen.current):
             return seen
+
+
+def _is_still(store: Store, seen: Current | None) -> bool:
+    now = current(store)
+    return (now.tag if now else None) == (seen.tag if seen else None)
 
 
 def flip(store: Store, manifest: Manifest, seen: Survey) -> None:
@@ -360,9 +405,21 @@ def flip(store: Store, manifest: Manifest, seen: Survey) -> None:
 
 
 def heal(store: Store, seen: Current | None) -> None:
-    """Writes the manifest of the current release where its publisher died before it could."""
-    if seen and seen.pointer and store.size(manifest_key(seen.pointer.release)) is None:
-        store.put(manifest_key(seen.pointer.release), seen.pointer.manifest.to_json())
+    """Writes the manifest of the current release where its publisher died before it could.
+
+    Another release may have become current meanwhile, and whoever prunes this one have looked already who needs it:
+    its manifest would say that its parts are there. So they are claimed before it is asked what is current. The claim
+    goes only where this release was current all the while; else it stays until it is old.
+    """
+    pointer = seen.pointer if seen else None
+    if seen is None or pointer is None or store.size(manifest_key(pointer.release)) is not None:
+        return
+    own = claim(store, {pointer.release}, pointer.manifest.corpus, pointer.manifest.to_json())
+    if _is_still(store, seen):
+        store.put(manifest_key(pointer.release), pointer.manifest.to_json())
+        if not _is_still(store, seen):
+            return
+    unclaim(store, own)
 
 
 def held(store: Store, parts: Sequence[Part]) -> set[Part]:

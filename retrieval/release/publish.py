@@ -22,7 +22,7 @@ from retrieval.database import Database
 from retrieval.errors import BedivereError, ErrorCode
 from retrieval.indexing.whole import Examined, NotWholeError, examine
 from retrieval.release import history, pack
-from retrieval.release.claim import claim, new_ids
+from retrieval.release.claim import claim, is_made_up, new_ids
 from retrieval.release.history import LEFTOVERS_AFTER, Current, Survey
 from retrieval.release.manifest import (
     MAX_FILES,
@@ -130,6 +130,7 @@ def publish(
         notes.extend(history.clean(store, seen, after=leftovers_after))
         history.heal(store, seen.current)
     result = run.unchanged() or run.publish()
+    notes.extend(run.notes)
     if keep is not None and not dry_run:
         watch.stage("Removing old releases")
         with history.allowed(notes, "Old releases could not be removed"):
@@ -179,6 +180,7 @@ class _Run:
     lenders: dict[str, tuple[str, Part]] = field(init=False)
     """By the SHA-256 of the part: the release that is borrowed from, and the part as it is there."""
     borrowed: set[str] = field(default_factory=set[str])
+    notes: list[str] = field(default_factory=list[str])
     late: bool = False
     """Whether the release may be the current one from now on."""
     stop: Event = field(default_factory=Event)
@@ -190,7 +192,9 @@ class _Run:
             digest.update(f"{source.name}\0{source.examined.digest}\0".encode())
         self.corpus = digest.hexdigest()
         self.lenders = {}
-        for manifest in self.seen.manifests()[:_LENDERS]:
+        now = datetime.now(UTC)
+        lenders = [manifest for manifest in self.seen.manifests() if not is_made_up(manifest.release, now)]
+        for manifest in lenders[:_LENDERS]:
             for part in manifest.parts:
                 self.lenders.setdefault(part.sha256, (manifest.release, part))
 
@@ -323,7 +327,8 @@ class _Run:
         # It is published: whoever comes next writes what is missing here.
         with suppress(BedivereError):
             self.store.put(manifest_key(release), manifest.to_json())
-            self.store.delete([pending_key(release)])
+            with history.allowed(self.notes, f"The claim of release {release} could not be removed"):
+                self.store.delete([pending_key(release)])
 
     def _withdraw(self, release: str) -> None:
         """Removes what this run has uploaded, unless it became current all the same."""

@@ -297,6 +297,9 @@ class S3Store:
                 if "endpoint" in str(error):
                     raise self._failure("Endpoint") from None
                 raise
+            # It takes any scheme, and would say of the others that there is no connection.
+            if urlsplit(self._client.meta.endpoint_url).scheme not in {"http", "https"}:
+                raise self._failure("Endpoint")
             if bundle := core.get_config_variable("ca_bundle"):
                 self._check_certificates(bundle)
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
+from retrieval.layout import Layout
 from retrieval.search.fusion import Ranked
 
 MAX_MATCHED_HEADINGS: Final = 8
@@ -29,6 +30,13 @@ class _Gathered:
     best: Ranked
     count: int = 0
     headings: dict[str, None] = field(default_factory=dict[str, None])
+
+
+def limits(layout: Layout) -> str | None:
+    """What keeps hits from being collapsed in a table of this layout, as a sentence; None where nothing does."""
+    if layout.path is not None:
+        return None
+    return "The table has no column that names the document of a chunk, so hits are not collapsed."
 
 
 def by_document(ranked: Iterable[Ranked]) -> list[Group]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from retrieval.catalog import names_a_successor
 from retrieval.schema import BREADCRUMB_SEPARATOR
 from retrieval.search.found import Found
 from retrieval.types import ContextReply, ContextRequest, Correction, Row, Source, Span
@@ -16,6 +17,7 @@ MAX_BUDGET: Final = 100_000
 _EXPANDED_HITS: Final = 3
 _EXPANSION_SHARE: Final = 0.5
 
+_NOTES_SHARE: Final = 0.5
 _MAX_QUESTION: Final = 200
 # Room for a passage's title, breadcrumb and source, and for the block's own first and last lines.
 _PASSAGE_HEADER: Final = 800
@@ -41,14 +43,15 @@ class _Passage:
             and first.ordinal - 1 <= row.ordinal <= last.ordinal + 1
         )
 
-    def render(self, number: int) -> str:
+    def render(self, number: int, outdated: Mapping[str, str]) -> str:
         first = self.rows[0]
+        label = next((outdated[row.id] for row in self.rows if row.id in outdated), None)
         place = first.url or first.path
         lines = [f"## {number}. {first.title or first.path or first.id}"]
         if first.heading:
             lines.append(first.heading)
-        if lifecycle := _lifecycle(first):
-            lines.append(lifecycle)
+        if standing := label or _standing(first):
+            lines.append(f"Status: {standing}")
         ids = ", ".join(row.id for row in self.rows)
         lines.append(f"Source: {place} ({ids})" if place else f"Source: {ids}")
         return "\n".join(lines) + "\n\n" + "\n\n".join(row.text.strip() for row in self.rows)
@@ -70,13 +73,18 @@ def block(request: ContextRequest, found: Found, near: Iterable[Row], *, table: 
     """
     question = _one_line(request.question)
     hits = [one.row for one in found.ranked]
-    told = [*(f"{one.written!r} was read as {one.read!r}." for one in found.corrections), *found.notes]
     neighbours = {_place_of(row): row for row in near}
     passages: list[_Passage] = []
     left_out: list[Row] = []
 
+    told: list[str] = []
+
     def render() -> str:
         return _assemble(request, question, table, passages, left_out, found, told)
+
+    # Where there are passages, they are what was asked for.
+    room = request.budget * _NOTES_SHARE if hits else request.budget - len(render())
+    told += _fitting([*(f"{one.written!r} was read as {one.read!r}." for one in found.corrections), *found.notes], room)
 
     def fits(share: float = 1.0) -> bool:
         return len(render()) <= request.budget * share
@@ -185,13 +193,16 @@ class _Document:
 
 
 def _documents(pages: Iterable[Mapping[str, object]]) -> list[_Document]:
-    found: dict[str, _Document] = {}
+    found: dict[tuple[str | None, ...], _Document] = {}
     for page in pages:
         path, title, url = (_text(page.get(name)) for name in ("path", "title", "url"))
         key = path or title or url or ""
         if not key:
             continue
-        document = found.setdefault(key, _Document(path or "", title, url.partition("#")[0] if url else None))
+        # Collections may hold documents of the same path.
+        scope = tuple(_text(page.get(name)) for name in ("collection", "version"))
+        place = url.partition("#")[0] if url else None
+        document = found.setdefault((key, *scope), _Document(path or "", title, place))
         document.chunks += 1
         heading = (_text(page.get("heading")) or "").split(BREADCRUMB_SEPARATOR)[0]
         if heading and heading != title:
@@ -234,9 +245,12 @@ def _assemble(
         f"# Context for: {question}",
         f"Mode: query. Search: {found.ran}. Table: {table}. "
         f"{_count(chunks, 'chunk')} in {_count(len(passages), 'passage')}.",
-        *(f"Note: {note}" for note in notes),
+        *notes,
     ]
-    sections = ["\n".join(lines), *(passage.render(number) for number, passage in enumerate(passages, start=1))]
+    sections = [
+        "\n".join(lines),
+        *(passage.render(number, found.outdated) for number, passage in enumerate(passages, start=1)),
+    ]
     if left_out:
         needed = len(left_out[0].text) + _PASSAGE_HEADER
         larger = min(max(request.budget * 2, needed), MAX_BUDGET)
@@ -249,15 +263,30 @@ def _assemble(
     return "\n\n".join(sections)
 
 
-def _lifecycle(row: Row) -> str | None:
-    """What the document says of its own standing: an agent must not cite a superseded page as the rule."""
+def _fitting(notes: Sequence[str], room: float) -> list[str]:
+    """A line for each of `notes` that fits `room` characters, whole, and one for those that do not."""
+    lines = [f"Note: {note}" for note in notes]
+    more = "Note: {} more in the notes of this reply."
+    if sum(len(line) + 1 for line in lines) <= room:
+        return lines
+    room -= len(more) + 1
+    kept: list[str] = []
+    for line in lines:
+        if len(line) + 1 <= room:
+            kept.append(line)
+            room -= len(line) + 1
+    return [*kept, more.format(len(lines) - len(kept))] if room >= 0 else kept
+
+
+def _standing(row: Row) -> str | None:
+    """What a document that is not labelled as outdated says of its own standing, in the words of a label."""
     status, successor, date = (row.metadata.get(name) for name in ("status", "superseded_by", "date"))
-    told = [str(status)] if status else []
-    if successor:
-        told.append(f"superseded by {successor}")
-    if not told:
+    if successor and not names_a_successor(str(successor)):
+        successor = None
+    if not status and not successor:
         return None
-    return "Status: " + ", ".join([*told, str(date)] if date else told)
+    told = f"{status or 'Superseded'}{f' ({date})' if date else ''}"
+    return f"{told}; replaced by {successor}" if successor else told
 
 
 def _source(passage: _Passage) -> Source:

@@ -9,6 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
+from retrieval.layout import Layout
 from retrieval.types import Expansion, Row, Span
 
 MAX_CONTEXT_CHARS: Final = 8_000
@@ -18,6 +19,19 @@ SECTION_REACH: Final = 10
 """Chunks before and after a hit that are looked at for its section: about 12,000 characters each way."""
 
 SEPARATOR: Final = "\n\n"
+
+
+def limits(layout: Layout) -> str | None:
+    """What keeps hits of a table of this layout from being expanded, as a sentence; None where nothing does."""
+    missing = [
+        what
+        for what, column in (
+            ("no column that names the document of a chunk", layout.path),
+            ("no whole numbers in a column 'chunk'", layout.ordinal),
+        )
+        if column is None
+    ]
+    return f"The table has {' and '.join(missing)}, so hits are not expanded." if missing else None
 
 
 def spans(rows: Sequence[Row], expansion: Expansion) -> list[Span]:

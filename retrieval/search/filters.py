@@ -31,7 +31,7 @@ OPERATORS: Final = ("eq", "neq", "in", "exists", "gte", "lte", "prefix")
 Op = Literal["eq", "neq", "in", "exists", "gte", "lte", "prefix", "contains"]
 
 _LISTED_FIELDS: Final = 30
-_LARGEST: Final = 1.7976931348623157e308
+_BETWEEN_WORDS: Final = re.compile(r"[-_ ]")
 _DATE: Final = re.compile(r"\d{4}(-\d\d(-\d\d)?)?", re.ASCII)
 
 
@@ -225,7 +225,7 @@ class _Fields:
                 return self.columns[written]
             if written in self.roles:
                 return self.columns[self.roles[written]]
-            alike = [known for known in self.columns if _folded(known) == _folded(written)]
+            alike = [known for known in self.columns if folded(known) == folded(written)]
             if len(alike) == 1:
                 return self.columns[alike[0]]
         raise values.invalid(f"There is no field {values.shown(name)}; {self._listed(name)}.")
@@ -233,17 +233,17 @@ class _Fields:
     def _listed(self, name: str) -> str:
         if not self.columns:
             return "the table has no field to filter by"
-        wanted = _folded(name[: values.NAME_CHARS])
+        wanted = folded(name[: values.NAME_CHARS])
         by_likeness = sorted(
-            self.columns, key=lambda known: (-difflib.SequenceMatcher(None, wanted, _folded(known)).ratio(), known)
+            self.columns, key=lambda known: (-difflib.SequenceMatcher(None, wanted, folded(known)).ratio(), known)
         )
         more = f" and {len(by_likeness) - _LISTED_FIELDS} more" if len(by_likeness) > _LISTED_FIELDS else ""
         return f"the fields are, nearest first, {', '.join(by_likeness[:_LISTED_FIELDS])}{more}"
 
 
-def _folded(name: str) -> str:
-    """`supersededBy`, `superseded_by` and `Superseded-By` alike."""
-    return "".join(character for character in name.casefold() if character.isalnum())
+def folded(name: str) -> str:
+    """A field's name for comparing: `supersededBy`, `superseded_by`, `Superseded-By` and `superseded by` alike."""
+    return _BETWEEN_WORDS.sub("", name.casefold())
 
 
 def _comparisons(name: str, asked: object) -> list[tuple[str, object]]:
@@ -293,10 +293,14 @@ def _existing(column: Column, name: str, value: object) -> Where:
     wanted = values.boolean(value)
     if wanted is None:
         raise values.invalid(f"Filter {values.shown(name)}: exists is true or false.")
-    if column.kind != "text":
+    # A reply leaves an empty text, NaN and what is infinite out as it does an empty cell.
+    if column.kind == "text":
+        there = AllOf((Condition(column.name, "exists", True), Condition(column.name, "neq", "")))
+    elif column.kind == "number" and values.has_literals(column):
+        most = values.largest(column)
+        there = AllOf((Condition(column.name, "gte", -most), Condition(column.name, "lte", most)))
+    else:
         return Condition(column.name, "exists", wanted)
-    # A reply leaves an empty text out as it does an empty cell.
-    there = AllOf((Condition(column.name, "exists", True), Condition(column.name, "neq", "")))
     return there if wanted else Not(there)
 
 
@@ -337,8 +341,8 @@ def _bounded(column: Column, name: str, op: Literal["gte", "lte"], value: object
             bound = Condition(column.name, op, values.as_number(column, name, value))
             # LanceDB orders NaN above every number, or below where its sign is set; a reply takes it for nothing.
             if op == "gte":
-                return AllOf((bound, Condition(column.name, "lte", _LARGEST)))
-            return AllOf((bound, Condition(column.name, "gte", -_LARGEST)))
+                return AllOf((bound, Condition(column.name, "lte", values.largest(column))))
+            return AllOf((bound, Condition(column.name, "gte", -values.largest(column))))
         case "boolean":
             raise values.invalid(f"Filter {values.shown(name)}: true and false have no order; use eq, neq or exists.")
         case _:

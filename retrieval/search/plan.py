@@ -13,8 +13,7 @@ from retrieval.search import text as lexicon
 # Measured on two documentation corpora and two collections of abstracts; see docs/retrieval.md.
 TITLE_BOOST: Final = 0.2
 HEADING_BOOST: Final = 0.1
-IDENTIFIER_BOOST: Final = 2.0
-HYPHENATED_BOOST: Final = 1.0
+IDENTIFIER_BOOST: Final = 1.0
 PART_BOOST: Final = 0.2
 
 MAX_QUERY_CHARS: Final = 4_000
@@ -89,9 +88,9 @@ def plan_text(question: str, columns: Searchable) -> TextPlan | None:
 
 
 def _identifier_parts(column: str, identifiers: list[str]) -> list[Match]:
-    """Names as they are written above all; their parts only so that another spelling of a name is found."""
-    names = [name.lower() for name in identifiers if not lexicon.is_hyphenated(name)]
-    hyphenated = [name.lower() for name in identifiers if lexicon.is_hyphenated(name)]
-    parts = [part for name in identifiers for part in lexicon.identifier_parts(name) if not lexicon.is_hyphenated(name)]
-    weighed = ((names, IDENTIFIER_BOOST), (hyphenated, HYPHENATED_BOOST), (parts, PART_BOOST))
+    """Names as they are written above all; their words only so that another spelling of a name is found."""
+    names = [name.lower() for name in identifiers]
+    # The text is cut where names have dots, slashes and hyphens; underscores and capitals are what spellings differ in.
+    words = [word for name in identifiers if name.isidentifier() for word in lexicon.identifier_parts(name)]
+    weighed = ((names, IDENTIFIER_BOOST), (words, PART_BOOST))
     return [Match(column, " ".join(dict.fromkeys(terms)), boost) for terms, boost in weighed if terms]

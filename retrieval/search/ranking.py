@@ -21,6 +21,8 @@ _BEST_RANKS: Final = 3
 
 _HEADING: Final = re.compile(r"^\s{0,3}#{1,6}[^\n]*$|^[=~^\"'`#*+-]{3,}$", re.MULTILINE)
 _LINK: Final = re.compile(r"!?\[[^\]\n]*\]\([^)\n]*\)|<?https?://[^\s>]+>?|`[^`\n]+ <[^>\n]+>`_+")
+_LINK_MARKS: Final = ("](", "://", ">`_")
+_LONG_CHARS: Final = 300
 _QUOTES: Final = "\"'`“”«»"
 _MARKS: Final = re.compile(r"[\W_]+")
 
@@ -28,19 +30,25 @@ _MARKS: Final = re.compile(r"[\W_]+")
 def exact_first(ranked: Sequence[Ranked], question: str) -> list[Ranked]:
     """`ranked` with the rows that hold the most of what `question` names or quotes first, marked `exact`.
 
-    What it names are identifiers, as written but for upper and lower case. Otherwise the order stays.
+    What it names are identifiers, as written but for upper and lower case; of a document that is called so, all rows
+    hold the name, and come before those that only mention it. Otherwise the order stays.
     """
     held = [0] * len(ranked)
+    called: set[int] = set()
     for needle, hyphenated in _needles(question).items():
         pattern = _pattern(needle)
-        places = [place for place, one in enumerate(ranked) if _holds(one, pattern)]
+        called_so: set[int] = (
+            set() if hyphenated else {place for place, one in enumerate(ranked) if _is_called(one, needle)}
+        )
+        called |= called_so
+        places = [place for place, one in enumerate(ranked) if place in called_so or _holds(one, pattern)]
         if hyphenated:
             # In a sentence it may be a word like others: then many rows hold it, and words alone rank them no higher.
             best = [place for place in places if (ranked[place].text_rank or len(ranked)) <= _BEST_RANKS]
             places = best if len(places) <= _FEW_ROWS else []
         for place in places:
             held[place] += 1
-    order = sorted(range(len(ranked)), key=lambda place: (-held[place], place))
+    order = sorted(range(len(ranked)), key=lambda place: (-held[place], place not in called, place))
     return [replace(ranked[place], why="exact") if held[place] else ranked[place] for place in order]
 
 
@@ -63,6 +71,9 @@ def order(ranked: Sequence[Ranked], boosts: Mapping[str, float]) -> list[Ranked]
 
 def is_stub(text: str) -> bool:
     """Whether `text` is a heading alone or little but links."""
+    # Most chunks are long and without links, and this is asked of each candidate.
+    if len(text) > _LONG_CHARS and not any(mark in text for mark in _LINK_MARKS):
+        return False
     bare = _MARKS.sub(" ", _LINK.sub(" ", _HEADING.sub(" ", text[: 20 * STUB_CHARS])))
     return len(bare.strip()) < STUB_CHARS
 
@@ -76,6 +87,11 @@ def _weight(one: Ranked, boosts: Mapping[str, float]) -> float:
     fitting = [prefix for prefix in boosts if (one.row.path or "").startswith(prefix)]
     boost = boosts[max(fitting, key=len)] if fitting else 1.0
     return boost * (STUB_FACTOR if is_stub(one.row.text) else 1.0)
+
+
+def _is_called(one: Ranked, needle: str) -> bool:
+    name, path = needle.lower(), one.row.path or ""
+    return name in lexicon.path_names(path) or ("/" in name and path.lower().endswith(f"/{name}"))
 
 
 def _pattern(needle: str) -> re.Pattern[str]:

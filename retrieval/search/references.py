@@ -45,6 +45,16 @@ class References:
         found = (self._nearest(form, by) for form in _forms(written[:MAX_NAME_CHARS]))
         return list(dict.fromkeys(place for place in found if place is not None))
 
+    def leads_back(self, written: str, by: Document) -> bool:
+        """Whether `written` is a name of `by` itself; asked where `find` finds nothing, for others go before it."""
+        return any(
+            self._is(place, by)
+            for form in _forms(written[:MAX_NAME_CHARS])
+            for questions in _questions(form, by)
+            for kind, asked in questions
+            for place in self._index(kind).get(asked, ())
+        )
+
     def _nearest(self, name: str, by: Document) -> int | None:
         for questions in _questions(name, by):
             there = {

@@ -1,30 +1,40 @@
 """Whether the best rows answer a question at all, or nothing in the table does.
 
-What tells is what the question names and the table does not: a word that no chunk holds in any form, an identifier that
-no row holds. Where vectors were searched, how near the nearest row came is weighed against that.
+What tells is what the question names and the table does not: a word that no chunk holds in any form, a name that no row
+holds and whose words are unknown too. Where vectors were searched, how near the nearest row came is weighed against
+that. A name of the reader's own does not refuse a question whose other words are answered: it is told instead.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from math import log
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import floor, log
 from typing import Final
 
 from retrieval.search import text as lexicon
 from retrieval.search.everyday import EVERYDAY
 from retrieval.search.fusion import Ranked
-from retrieval.search.vocabulary import Vocabulary, tokens
+from retrieval.search.vocabulary import Correction, Vocabulary, tokens
 from retrieval.types import Ran
 
 # Each with its figures in docs/retrieval.md.
-THRESHOLDS: Final[Mapping[Ran, float]] = {"text": 0.65, "vector": 0.65, "hybrid": 0.65}
+THRESHOLDS: Final[Mapping[Ran, float]] = {"text": 0.66, "vector": 0.65, "hybrid": 0.65}
 IDENTIFIER_WEIGHT: Final = 2.0
-"""What an identifier counts, in words that a single chunk holds."""
+"""What an identifier counts, in words that no chunk holds, that the table holds, or lacks and is written in capitals.
+
+Others that it lacks count as one word: they may be the reader's own.
+"""
+
+_WORDS_KNOWN: Final = 0.8
+"""Of the weight of an identifier that nothing holds, what its words make up for where all of them are known."""
+
+_ENOUGH: Final = 0.75
+"""What must be known beside the missing identifiers for an answer to be shown with a note, in words as above."""
 
 NEARNESS_WEIGHT: Final = 0.3
-NEARNESS_NEUTRAL: Final = 0.45
+NEARNESS_NEUTRAL: Final = 0.4
 """On the scale from the table's noise, 0, to its own headings, 1: what speaks neither for nor against an answer."""
 
 _FAR: Final = 0.25
@@ -40,19 +50,44 @@ headings, the median of each."""
 
 _MAX_NAMED: Final = 4
 _SHORTEST_MISSED: Final = 4
-# What a reader brings along: versions, numbers, addresses and hashes of their own. No document need hold them.
-_READERS_OWN: Final = re.compile(r"v?\d[\d.,:x-]*|.*(?:://|@).*|[~/].*|[0-9a-f]{7,}", re.IGNORECASE)
+# What a reader brings along: versions, numbers, addresses, paths and hashes of their own. No document need hold them.
+_READERS_OWN: Final = re.compile(r"v?\d[\d.,:x-]*|.*(?:://|@).*|[0-9a-f]{7,}", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether the question has an answer here; `score` and `threshold` are from 0 to 1."""
+    """Whether the question has an answer here; `score`, in hundredths, and `threshold` are from 0 to 1."""
 
     answers: bool
     score: float
     threshold: float
     reasons: tuple[str, ...]
     """What the score suffered from, as clauses."""
+
+    note: str | None = None
+    """Where the hits answer only the rest of the question: a sentence that says which names nothing holds."""
+
+
+@dataclass(slots=True)
+class _Tally:
+    """What a question names, by whether the table holds it; weights are inverse document frequencies (BM25's)."""
+
+    known: float = 0.0
+    missing: dict[str, float] = field(default_factory=dict[str, float])
+    known_of_names: float = 0.0
+    missing_names: dict[str, float] = field(default_factory=dict[str, float])
+
+    def share(self) -> float:
+        """Of the weight of all that is named, what the table holds."""
+        known = self.known + self.known_of_names
+        lacking = sum(self.missing.values()) + sum(self.missing_names.values())
+        return known / (known + lacking) if lacking else 1.0
+
+    def share_of_rest(self) -> float:
+        """The same without the names that may be the reader's own."""
+        others = {name: weight for name, weight in self.missing_names.items() if not _may_be_readers(name)}
+        lacking = sum(self.missing.values()) + sum(others.values())
+        return self.known / (self.known + lacking) if self.known else 0.0
 
 
 def judge(
@@ -62,69 +97,111 @@ def judge(
     calibration: Mapping[str, object] | None,
     ran: Ran,
     min_score: float | None,
+    corrections: Iterable[Correction] = (),
 ) -> Verdict:
     """The verdict on `ranked`, the best rows of a search, best first, before it is cut to the caller's limit.
 
-    `question` is as corrected; `min_score` stands in for the threshold. A table without vocabulary is only asked for
-    the identifiers, one without calibration is not asked how near its rows came.
+    `question` is as corrected, by `corrections`; `min_score` stands in for the threshold. A table without vocabulary is
+    only asked for the identifiers, one without calibration is not asked how near its rows came.
     """
     threshold = THRESHOLDS[ran] if min_score is None else min_score
     if not ranked:
         return Verdict(False, 0.0, threshold, ())
-    missing, known = _named(question, ranked, vocabulary, ran)
-    lacking, unknown = sum(missing.values()), list(missing)
-    score = 1 - lacking / (lacking + known) if lacking else 1.0
-    reasons = [f"no document holds {', '.join(map(repr, unknown[:_MAX_NAMED]))}"] if unknown else []
+    tally = _named(question, ranked, vocabulary, ran, corrections)
+    unknown = [*tally.missing_names, *tally.missing]
+    reasons = [f"no document holds {_listed(unknown)}"] if unknown else []
+    score = tally.share()
+    enough = _ENOUGH * _rarity(0, vocabulary.chunks if vocabulary else len(ranked))
+    if any(map(_may_be_readers, tally.missing_names)) and tally.known >= enough:
+        score = max(score, tally.share_of_rest())
     nearness = None if ran == "text" else _nearness(ranked, calibration)
     if nearness is not None:
         score += NEARNESS_WEIGHT * (nearness - NEARNESS_NEUTRAL)
         if nearness < _FAR:
             reasons.append("no passage is near in meaning")
-    score = min(max(score, 0.0), 1.0)
-    return Verdict(score >= threshold, score, threshold, tuple(reasons))
+    # As it is shown, so that no refusal reads "0.66 of 0.66"; what is a hair below a hundredth is that hundredth.
+    score = floor(min(max(score, 0.0), 1.0) * 100 + 1e-6) / 100
+    answers = score >= threshold
+    note = f"No document holds {_listed(tally.missing_names)}: these are the nearest on the rest of the question."
+    return Verdict(answers, score, threshold, tuple(reasons), note if answers and tally.missing_names else None)
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(map(repr, list(names)[:_MAX_NAMED]))
 
 
 def _named(
-    question: str, ranked: Sequence[Ranked], vocabulary: Vocabulary | None, ran: Ran
-) -> tuple[dict[str, float], float]:
-    """What the question names and the table lacks, each with its weight, and the weight of what the table holds.
-
-    Weights are inverse document frequencies (BM25's), so that what is rare counts most and what is nowhere even more.
-    """
+    question: str,
+    ranked: Sequence[Ranked],
+    vocabulary: Vocabulary | None,
+    ran: Ran,
+    corrections: Iterable[Correction],
+) -> _Tally:
+    """What the question names, weighed: what is rare counts most, and what is nowhere even more."""
     chunks = vocabulary.chunks if vocabulary else len(ranked)
     heaviest = _rarity(0, chunks)
-    missing: dict[str, float] = {}
-    known = 0.0
-    names = [name for name in lexicon.identifiers(question) if _must_be_held(name)]
+    tally = _Tally()
+    spans = lexicon.identifier_spans(question)
+    names = dict.fromkeys(question[start:end] for start, end in spans if _must_be_held(question, start, end))
     texts = [_text(one) for one in ranked[:LOOKED_AT]] if names else []
     for name in names:
         plain = name.casefold()
         if any(plain in text for text in texts) or (vocabulary is not None and vocabulary.holds_identifier(name)):
-            known += IDENTIFIER_WEIGHT * heaviest
+            tally.known += IDENTIFIER_WEIGHT * heaviest
         elif vocabulary is not None or ran != "vector":
             # By meaning alone, rows come first that need not hold what is named, though others may.
-            missing[name] = IDENTIFIER_WEIGHT * heaviest
+            share = _share_of_words(name, vocabulary) if vocabulary else 0.0
+            weight = heaviest * (IDENTIFIER_WEIGHT if name.isupper() else 1)
+            tally.known_of_names += share * weight
+            tally.missing_names[name] = (1 - share) * weight
     if vocabulary is None:
-        return missing, known
-    named = lexicon.identifier_spans(question)
-    hyphenated = [span for span in named if lexicon.is_hyphenated(question[slice(*span)])]
-    taken = [span for span in named if span not in hyphenated]
+        return tally
+    # A hyphenated word counts by its words: the two of "read-only" are in the index.
+    taken = [span for span in spans if not lexicon.is_hyphenated(question[slice(*span)])]
     words: dict[str, str] = {}
     for match in tokens(question):
         word = match.group()
         if not any(start <= match.start() < end for start, end in taken) and not lexicon.is_common(word):
             words.setdefault(lexicon.fold(word).lower(), word)
+    doubtful = {lexicon.fold(one.read).lower(): one for one in corrections if one.trust < 1}
     for plain, word in words.items():
         frequency = vocabulary.frequency(word)
-        if frequency:
-            known += _rarity(frequency, chunks)
+        correction = doubtful.get(plain)
+        if frequency and correction is not None:
+            tally.known += correction.trust * _rarity(frequency, chunks)
+            tally.missing[correction.written] = (1 - correction.trust) * heaviest
+        elif frequency:
+            tally.known += _rarity(frequency, chunks)
         elif plain not in EVERYDAY and _counts(word) and not vocabulary.left_out:
-            missing[word] = heaviest
-    return missing, known
+            tally.missing[word] = heaviest
+    return tally
 
 
-def _must_be_held(name: str) -> bool:
-    return not lexicon.is_hyphenated(name) and _READERS_OWN.fullmatch(name) is None
+def _share_of_words(name: str, vocabulary: Vocabulary) -> float:
+    """Of an identifier that nothing holds, what is known of the words it is composed of, weighed by their rarity."""
+    if name.isupper() and any(map(str.isdigit, name)):
+        # A code is known by its number: that others begin as it does says nothing.
+        return 0.0
+    heaviest = _rarity(0, vocabulary.chunks)
+    known = lacking = 0.0
+    for word in lexicon.identifier_words(name):
+        frequency = vocabulary.frequency(word)
+        if frequency:
+            known += _rarity(frequency, vocabulary.chunks)
+        elif _counts(word) and word not in EVERYDAY and not word.isdigit():
+            lacking += heaviest
+    return _WORDS_KNOWN * known / (known + lacking) if known else 0.0
+
+
+def _must_be_held(question: str, start: int, end: int) -> bool:
+    name = question[start:end]
+    is_path = question[:start].endswith(("/", "~"))
+    return not is_path and not lexicon.is_hyphenated(name) and _READERS_OWN.fullmatch(name) is None
+
+
+def _may_be_readers(name: str) -> bool:
+    """Whether a reader may have made up `name`: codes, constants, products and types are others' (`AR-4031`, `MongoDB`)."""
+    return not name.isupper() and not name.isalpha()
 
 
 def _counts(word: str) -> bool:

@@ -57,11 +57,13 @@ def snippet(text: str, question: str, limit: int = SNIPPET_CHARS) -> str:
 def _best_start(text: str, spans: Sequence[tuple[int, int]], room: int) -> int:
     """Where a window of `room` characters begins that holds the most distinct matched words, the earliest such."""
     best, most = 0, 0
+    stems = [_stem(text[left:right]) for left, right in spans]
     for index, (start, _) in enumerate(spans):
-        held = {_stem(text[left:right]) for left, right in spans[index:] if right <= start + room}
-        if len(held) > most:
-            best, most = start, len(held)
-            last = max(right for _, right in spans[index:] if right <= start + room)
+        held = [place for place in range(index, len(spans)) if spans[place][1] <= start + room]
+        distinct = len({stems[place] for place in held})
+        if distinct > most:
+            best, most = start, distinct
+            last = spans[held[-1]][1]
             # Half of the spare room goes in front, so that the words are read in their sentence.
             best = max(0, min(start - (room - (last - start)) // 2, len(text) - room))
     return best

@@ -171,9 +171,19 @@ def identifiers(text: str) -> list[str]:
     return list(dict.fromkeys(identifier for _, identifier in _identifiers(text)))
 
 
-def identifier_terms(text: str) -> str:
-    """The `idents` column for `text`: its identifiers and their parts, lower-cased, once each, separated by spaces."""
-    return " ".join(dict.fromkeys(term for identifier in identifiers(text) for term in _terms(identifier)))
+def identifier_terms(text: str, path: str = "") -> str:
+    """The `idents` column for `text`: its identifiers and their parts, lower-cased, once each, separated by spaces.
+
+    The document at `path` is also found by that, by its file's name, and by the name without what follows the dot.
+    """
+    terms = (term for identifier in identifiers(text) for term in _terms(identifier))
+    return " ".join(dict.fromkeys((*terms, *("_".join(name.split()) for name in path_names(path)))))
+
+
+def path_names(path: str) -> tuple[str, ...]:
+    """What a document at `path` is called by, in lower case: the path, its file's name, and that without its suffix."""
+    name = path.rpartition("/")[2]
+    return tuple(dict.fromkeys(one.lower() for one in (path, name, name.rpartition(".")[0] or name) if one))
 
 
 def is_hyphenated(identifier: str) -> bool:
@@ -184,6 +194,12 @@ def is_hyphenated(identifier: str) -> bool:
 def identifier_parts(identifier: str) -> list[str]:
     """The names that `identifier` is composed of and their words, lower-cased, without the whole."""
     return [term for term in dict.fromkeys(_terms(identifier)) if term != identifier.lower()]
+
+
+def identifier_words(identifier: str) -> list[str]:
+    """The words that `identifier` is composed of, lower-cased, once each: cut where the index cuts, and at capitals."""
+    parts = (part for word in _WORD.findall(identifier) for part in word.split("_"))
+    return list(dict.fromkeys(word.lower() for part in parts for word in (_PART.findall(part) or [part]) if word))
 
 
 def _identifiers(text: str) -> Iterator[tuple[tuple[int, int], str]]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from typing import Final
 
 from retrieval.errors import BedivereError, ErrorCode
@@ -66,15 +66,24 @@ def held(column: Column) -> range:
     return range(max(least, _INT64.start), min(most, _INT64.stop))
 
 
-def comparable(column: Column, name: str) -> None:
-    """Refuses a column of a type that LanceDB has no literals for."""
+def largest(column: Column) -> float:
+    """The largest number of the column's type: what is beyond it, LanceDB compares as infinite."""
+    return 3.4028234663852886e38 if column.type == "float" else 1.7976931348623157e308
+
+
+def has_literals(column: Column) -> bool:
+    """Whether LanceDB has literals for the column's type, so that there is something to compare it with."""
     zone = re.search(r"tz=([^\]]+)", column.type)
-    only_exists = (
+    return not (
         column.kind == "other"
-        or column.type.startswith(("decimal", "time32", "time64"))
+        or column.type.startswith(("decimal", "halffloat", "time32", "time64"))
         or (zone is not None and zone[1] not in _UTC_NAMES)
     )
-    if only_exists:
+
+
+def comparable(column: Column, name: str) -> None:
+    """Refuses a column of a type that LanceDB has no literals for."""
+    if not has_literals(column):
         raise invalid(f"{shown(name)} is of type {column.type}, of which only exists can be asked.")
 
 
@@ -139,9 +148,10 @@ def as_boolean(column: Column, name: str, value: object) -> bool:
 
 
 def as_time(column: Column, name: str, value: object) -> tuple[Value, Value | None]:
-    """The moment that `value` names; of a day, its beginning and the next one's.
+    """The moment that `value` names; of a day, a month or a year, its beginning and the next one's.
 
-    Columns of times are in UTC or in no zone, and a value without one is read as the column is.
+    A day of a column of days is a moment. Columns of times are in UTC or in no zone, and a value without one is read as
+    the column is.
     """
     if not isinstance(value, str):
         raise _mismatch(column, name, value)
@@ -149,17 +159,27 @@ def as_time(column: Column, name: str, value: object) -> tuple[Value, Value | No
     try:
         if re.fullmatch(r"\d{4}-\d\d-\d\d", written):
             day = date.fromisoformat(written)
-            if column.type.startswith("date"):
-                return day, None
-            _representable(day.year, name)
-            first = datetime(day.year, day.month, day.day)  # noqa: DTZ001 - see above
-            return first, first + timedelta(days=1)
+            return (day, None) if column.type.startswith("date") else _span(column, name, day, day + timedelta(days=1))
+        if re.fullmatch(r"\d{4}(-\d\d)?", written):
+            year, month = int(written[:4]), int(written[5:] or 1)
+            months = 1 if written[5:] else 12
+            after = date(year + (month + months - 1) // 12, (month + months - 1) % 12 + 1, 1)
+            return _span(column, name, date(year, month, 1), after)
         moment = datetime.fromisoformat(written)
         moment = moment.astimezone(UTC).replace(tzinfo=None) if moment.tzinfo else moment
     except (ValueError, OverflowError):
         raise _mismatch(column, name, value) from None
     _representable(moment.year, name)
     return moment, None
+
+
+def _span(column: Column, name: str, first: date, after: date) -> tuple[Value, Value]:
+    """Two days as the column holds them."""
+    if column.type.startswith("date"):
+        return first, after
+    _representable(first.year, name)
+    midnight = time()
+    return datetime.combine(first, midnight), datetime.combine(after, midnight)
 
 
 def _representable(year: int, name: str) -> None:

@@ -6,7 +6,7 @@ Rows are told apart by what their ids begin with: the column `version` may be a 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -21,15 +21,20 @@ _RELEASED: Final = ("latest", "current", "stable")
 """Names of whatever was released last, the surer ones later: where there are both, `latest` is often the branch."""
 
 _TAGS: Final = {
-    **dict.fromkeys(("dev", "snapshot", "nightly", "canary"), -4),
+    **dict.fromkeys(_UNRELEASED, -4),
     **dict.fromkeys(("a", "alpha"), -3),
     **dict.fromkeys(("b", "beta"), -2),
     **dict.fromkeys(("c", "rc", "cr", "pre", "preview", "m", "milestone"), -1),
     **dict.fromkeys(("post", "patch", "p", "sp", "hotfix", "rev"), 1),
 }
 _WORD: Final = re.compile(r"[a-z]+|[0-9]+|\*")
-_PLAIN: Final = re.compile(r"[vV]?[0-9]{1,18}(\.[0-9]{1,18})*")
+_NUMBERED: Final = re.compile(r"v?([0-9]{1,18}(?:\.[0-9]{1,18})*)(.*)", re.DOTALL)
+_MARKS: Final = re.compile(r"[-._ ]+")
+_TAG_MARK: Final = re.compile(r"^\.|(?<=[a-z])\.(?=[0-9])")
+"""What may stand between a number and its tag, or be left out: `1.0-rc.1` is `1.0rc1`."""
+
 _WILDCARD: Final = 10**18
+_BY_WORD, _BY_BRANCH, _BY_NUMBER, _BY_NAME = range(4)
 _MAX_CHARS: Final = 200
 _MAX_DIGITS: Final = 18
 _LISTED: Final = 12
@@ -70,14 +75,14 @@ def order(version: str) -> Order:
     """
     folded = version[:_MAX_CHARS].strip().casefold()
     if folded in _RELEASED:
-        return (3, (_RELEASED.index(folded),), 0, (), version)
+        return (_BY_NAME, (_RELEASED.index(folded),), 0, (), version)
     if folded in _UNRELEASED:
-        return (1, (), 0, (), version)
+        return (_BY_BRANCH, (), 0, (), version)
     words = _WORD.findall(folded.partition("+")[0])
     while words and not words[0][0].isdigit():
         del words[0]
     if not words:
-        return (0, (), 0, (), version)
+        return (_BY_WORD, (), 0, (), version)
     release: list[int] = []
     while words and (words[0][0].isdigit() or (words[0] in {"x", "*"} and release)):
         word = words.pop(0)
@@ -86,24 +91,39 @@ def order(version: str) -> Order:
         del release[-1]
     tag = next((_TAGS[word] for word in words if word in _TAGS), 0)
     numbers = tuple(int(word[:_MAX_DIGITS]) for word in words if word[0].isdigit())
-    return (2, tuple(release), tag, numbers, version)
+    return (_BY_NUMBER, tuple(release), tag, numbers, version)
+
+
+def preference(version: str) -> tuple[bool, Order]:
+    """A key by which the version that is served where none is asked for comes last: the newest that is released.
+
+    A pre-release, a branch and a word that says nothing are served only where there is no release.
+    """
+    placed = order(version)
+    kind, _, tag, *_ = placed
+    return (kind == _BY_NAME or (kind == _BY_NUMBER and tag >= 0), placed)
 
 
 def newest(catalog: Catalog) -> dict[str, str]:
-    """The newest version of each collection that was indexed by version; "" is that of documents without one."""
+    """The version of each collection that is served by default; "" is the collection of documents without one.
+
+    It is the newest release, or the newest of all where nothing is released.
+    """
     found: dict[str, str] = {}
     for one in _sets(catalog):
         if one.version is not None:
             held = found.setdefault(one.collection or "", one.version)
-            found[one.collection or ""] = max(held, one.version, key=order)
+            found[one.collection or ""] = max(held, one.version, key=preference)
     return found
 
 
-def chosen(catalog: Catalog, collection: str | None, version: str | None) -> Choice:
-    """The rows of `collection`, or of all, in `version`, or the newest of each.
+def chosen(catalog: Catalog, collection: str | None, version: str | None, *, asked: Where | None = None) -> Choice:
+    """The rows of `collection`, or of all, in `version`, or the newest release of each.
 
     Without either, documents that were indexed without a version stay beside the newest of the others. Where `version`
-    or `collection` is asked for and not there, no row passes and the note lists those there are.
+    or `collection` is asked for and not there, no row passes and the note lists those there are. `asked` is what the
+    caller filters by: a comparison with the column `version` is a choice of its own, and then no older one is left
+    out; one with the column `collection` says of which collections there is something to tell.
     """
     if collection is not None:
         known = catalog.collections() if "collection" in catalog.textual else frozenset[str]()
@@ -113,6 +133,10 @@ def chosen(catalog: Catalog, collection: str | None, version: str | None) -> Cho
     within = Condition("collection", "eq", collection) if collection is not None else None
     if version is not None:
         return _asked(catalog, sets, within, collection, version)
+    if asked is not None:
+        if _chooses(asked):
+            return Choice(within)
+        sets = [one for one in sets if _lets_through(asked, one.collection)]
     latest = newest(catalog)
     left_out = [one for one in sets if one.version is not None and one.version != latest[one.collection or ""]]
     if not left_out:
@@ -149,11 +173,44 @@ def _asked(catalog: Catalog, sets: list[_Set], within: Where | None, collection:
 
 
 def same(one: str, other: str) -> bool:
-    """Whether two spellings are of one version: `v2.1`, `2.1` and `2.1.0`."""
-    if one.strip().casefold() == other.strip().casefold():
-        return True
-    plain = _PLAIN.fullmatch(one.strip()) and _PLAIN.fullmatch(other.strip())
-    return bool(plain) and order(one)[:-1] == order(other)[:-1]
+    """Whether two spellings are of one version: `v2.1`, `2.1` and `2.1.0`, or `v2.1-rc.1` and `2.1rc1`."""
+    return _spelled(one) == _spelled(other)
+
+
+def _spelled(version: str) -> tuple[tuple[int, ...], str]:
+    """A version without what makes no difference to it: a `v` in front, zeros at the end, marks around its tag."""
+    folded = version.strip().casefold()
+    match = _NUMBERED.fullmatch(folded)
+    if match is None:
+        return ((), folded)
+    numbers = [int(number) for number in match[1].split(".")]
+    while numbers and numbers[-1] == 0:
+        del numbers[-1]
+    return (tuple(numbers), _TAG_MARK.sub("", _MARKS.sub(".", match[2])))
+
+
+def _chooses(asked: Where) -> bool:
+    """Whether `asked` compares the column `version` with anything; that it is there at all chooses none."""
+    match asked:
+        case AllOf(parts) | AnyOf(parts):
+            return any(_chooses(part) for part in parts)
+        case Not(part):
+            return _chooses(part)
+        case Condition(column, op, value):
+            return column == "version" and op != "exists" and value != ""
+
+
+def _lets_through(asked: Where, collection: str | None) -> bool:
+    """Whether rows of `collection` may pass `asked`, by what it requires of the column `collection`."""
+    match asked:
+        case AllOf(parts):
+            return all(_lets_through(part, collection) for part in parts)
+        case Condition("collection", "eq", value):
+            return value == collection
+        case Condition("collection", "in", tuple(values)):
+            return collection in values
+        case _:
+            return True
 
 
 def _sets(catalog: Catalog) -> list[_Set]:
@@ -181,14 +238,18 @@ def _unknown(what: str, asked: str, known: list[str]) -> str:
     return f"There is no {what} {asked[:100]!r}; there are {_listed(known)}."
 
 
-def _served(served: Mapping[str, str], left_out: Iterable[_Set], others: tuple[str, ...]) -> str:
+def _served(served: Mapping[str, str], left_out: Sequence[_Set], others: tuple[str, ...]) -> str:
     several = {one.collection or "" for one in left_out}
     named = ", ".join(
         f"{version} of {collection}" if collection else version
         for collection, version in sorted(served.items())[: _LISTED + 1]
         if collection in several
     )
-    return f"Searched in the newest version, {named}; pass version for another: {_listed(others)}."
+    newer = any(
+        one.version is not None and order(one.version) > order(served[one.collection or ""]) for one in left_out
+    )
+    what = "the newest release" if newer else "the newest version"
+    return f"Searched in {what}, {named}; pass version for another: {_listed(others)}."
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -9,12 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias, cast
+from typing import Final
 
 from retrieval.search import text as lexicon
-
-if TYPE_CHECKING:
-    from snowballstemmer.english_stemmer import EnglishStemmer
+from retrieval.search.english import is_english, spellings, stem
+from retrieval.search.everyday import EVERYDAY
+from retrieval.search.neighbours import LIKELY, POSSIBLE, SURE, Neighbours, differ_in_doubling, one_edit, points
 
 MAGIC: Final = "bedivere-vocabulary"
 FORMAT: Final = 1
@@ -35,24 +35,21 @@ _DIGITS: Final = re.compile(r"\d+")
 
 # Below this a word has too many neighbours, and what is near it is most often another word.
 _SHORTEST: Final = 4
-_SHORTEST_CHANGED: Final = 5
-# From this length on a second mistake is looked for; in a word that looks misspelt, from the shorter one.
-_TWO_EDITS_FROM: Final = 8
-_TWO_EDITS_IN_ODD_FROM: Final = 5
-_ODD_LETTERS: Final = 3
+_TWO_EDITS_FROM: Final = 5
 _VERY_ODD: Final = 2
+# What stands in one chunk of so many may be a mistake itself, unless it is English.
+_CHUNKS_TO_ONE: Final = 1_000
+# What stands in one of so few is what most questions are about.
+_CHUNKS_TO_MANY: Final = 50
 # Identifiers are made of words, and names that differ by a letter or two are often two names.
 _SHORTEST_IDENTIFIER: Final = 8
 _TWO_EDITS_FROM_IDENTIFIER: Final = 14
+_SHORTEST_DOUBLED: Final = 6
+_SHORTEST_PART: Final = 3
 # What is rarer than this many times the commonest word that was left out may be the rarer word, spelt right.
 _TIMES_LEFT_OUT: Final = 20
 _MAX_CORRECTIONS: Final = 8
-_MOST_COMPARED: Final = 40_000
-_LATIN: Final = "abcdefghijklmnopqrstuvwxyz"
-
-
-_End: TypeAlias = tuple[int, str, bool]
-"""A length, and a letter that words of that length begin with, or end with where it is true."""
+_TRUST: Final = {POSSIBLE: 0.6, LIKELY: 0.85, SURE: 1.0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +58,8 @@ class Correction:
 
     written: str
     read: str
+    trust: float = 1.0
+    """How far it is a mistake: 1 where it hardly can be another word, spelt right."""
 
 
 def tokens(text: str) -> Iterator[re.Match[str]]:
@@ -68,11 +67,6 @@ def tokens(text: str) -> Iterator[re.Match[str]]:
     for match in TOKEN.finditer(text):
         if len(match.group()) <= MAX_TOKEN and not lexicon.has_unspaced(match.group()):
             yield match
-
-
-def stem(word: str) -> str:
-    """What the index keeps of `word`, a folded token in lower case."""
-    return cast("str", _stemmer().stemWord(word))
 
 
 class Vocabulary:
@@ -95,8 +89,8 @@ class Vocabulary:
         self.chunks: Final = chunks
         self.left_out: Final = left_out
         self._stems = stems
-        self._forms = _Neighbours(forms)
-        self._identifiers = _Neighbours(identifiers)
+        self._forms = Neighbours(forms)
+        self._identifiers = Neighbours(identifiers)
 
     @classmethod
     def load(cls, data: bytes) -> Vocabulary:
@@ -128,6 +122,11 @@ class Vocabulary:
             raise ValueError("the vocabulary names a stem twice")
         return cls(chunks, left_out, stems, forms, identifiers)
 
+    @property
+    def words(self) -> int:
+        """How many it knows, all forms of one counted once."""
+        return len(self._stems)
+
     def frequency(self, word: str) -> int:
         """Chunks that hold a form of `word`, one token; 0 where the index does not know it."""
         plain = lexicon.fold(word).lower()
@@ -142,11 +141,11 @@ class Vocabulary:
     def correct(self, question: str) -> tuple[str, tuple[Correction, ...]]:
         """`question` with each misspelt word replaced, and the replacements in order.
 
-        A word is misspelt if the index does not know it and does know one that is near: at most one letter added,
-        left out, changed or swapped with its neighbour, or two in words of eight letters or more. In shorter words two
-        are only looked for where three letters stand side by side that do so in no word of the index. The nearest is
-        taken, then the most frequent. An identifier is corrected as a whole, to one with the same digits. Quoted text,
-        words in capitals, with digits or of fewer than four letters stay as they are.
+        A word is misspelt if the index does not know it, it is no common English word, and the index knows one that is
+        near: at most one letter added, left out, changed or swapped with its neighbour, or two in words of six letters
+        or more, as far as `neighbours.points` finds it likely. Of British and American spelling the one that the index
+        knows is read. An identifier is corrected as a whole, to one with the same digits, where a part of it is
+        unknown. Quoted text, words in capitals, with digits or of fewer than four letters stay as they are.
         """
         quoted = lexicon.quoted_spans(question)
         names = lexicon.identifier_spans(question)
@@ -163,166 +162,71 @@ class Vocabulary:
             if read is None and written.isalpha() and (start, stop) in names:
                 read = self._word(written)
             if read is not None:
-                corrections.append(Correction(written, read))
-                parts += question[end:start], read
+                corrections.append(read)
+                parts += question[end:start], read.read
                 end = stop
         return "".join([*parts, question[end:]]), tuple(corrections)
 
-    def _word(self, written: str) -> str | None:
+    def _word(self, written: str) -> Correction | None:
         """The known form that `written` was probably meant to be; None where it is known or none is near enough."""
         if len(written) < _SHORTEST or not written.isalpha() or written.isupper() or self.frequency(written):
             return None
         word = lexicon.fold(written).lower()
-        odd = self._forms.odd_letters(word)
-        near = self._forms.one_edit(word)
-        if len(word) < _SHORTEST_CHANGED and not odd:
-            near = [form for form in near if len(form) != len(word) or sorted(form) == sorted(word)]
-        if not near and len(word) >= (_TWO_EDITS_IN_ODD_FROM if odd else _TWO_EDITS_FROM):
-            # Who makes two mistakes in a word seldom makes one of them in its first letter.
-            near = self._forms.within(word, 2, "anything" if odd >= _VERY_ODD else "start")
         # A word that is not here may be one of those left out, and spelt right.
         least = self.left_out * _TIMES_LEFT_OUT
-        return self._forms.best(word, (form for form in near if len(form) >= _SHORTEST), least)
+        spelt = next((other for other in spellings(word) if self.frequency(other) > least), None)
+        if spelt is not None:
+            return Correction(written, spelt)
+        if is_english(word):
+            doubled = None if word in EVERYDAY else self._doubled(word, least)
+            return Correction(written, doubled, _TRUST[POSSIBLE]) if doubled else None
+        odd = self._forms.odd_letters(word)
+        near = self._forms.one_edit(word)
+        if not near and len(word) >= _TWO_EDITS_FROM and odd:
+            # Who makes two mistakes in a word seldom makes one of them in its first letter.
+            near = self._forms.within(word, 2, "anything" if odd >= _VERY_ODD else "start")
+        is_name = written[0].isupper()
+        least_points = LIKELY if is_name else POSSIBLE
+        rare, often = max(least, self.chunks // _CHUNKS_TO_ONE), self.chunks / _CHUNKS_TO_MANY
+        likely: dict[str, int] = {}
+        for other in near:
+            chunks = self._forms.words[other][1]
+            total = points(word, other, odd, is_name=is_name) + (chunks > often)
+            if len(other) >= _SHORTEST and total >= least_points and (chunks > rare or is_english(other)):
+                likely[other] = total
+        read = self._forms.best(word, likely, least)
+        if read is not None:
+            return Correction(written, read, _TRUST[min(likely[read], SURE)])
+        everyday = None if is_name else next((one for one in sorted(one_edit(word)) if one in EVERYDAY), None)
+        sure = everyday is not None and points(word, everyday, odd, is_name=False) >= LIKELY
+        return Correction(written, everyday) if everyday is not None and sure else None
 
-    def _identifier(self, written: str) -> str | None:
+    def _doubled(self, word: str, least: int) -> str | None:
+        """The known form that differs from `word` in a doubled letter: English has many such pairs (`basses`, `bases`)."""
+        if len(word) < _SHORTEST_DOUBLED:
+            return None
+        doubled = (one for one in self._forms.one_edit(word) if differ_in_doubling(word, one))
+        return self._forms.best(word, doubled, max(least, self.chunks // _CHUNKS_TO_ONE))
+
+    def _identifier(self, written: str) -> Correction | None:
         name = written.lower()
-        if len(name) < _SHORTEST_IDENTIFIER or name in self._identifiers.words:
+        if len(name) < _SHORTEST_IDENTIFIER or name in self._identifiers.words or not any(self.unknown_parts(written)):
             return None
         edits = 1 if len(name) < _TWO_EDITS_FROM_IDENTIFIER else 2
         digits = _DIGITS.findall(name)
         for most in range(1, edits + 1):
             near = [other for other in self._identifiers.within(name, most) if _DIGITS.findall(other) == digits]
             if near:
-                return self._identifiers.words[self._identifiers.best(name, near) or near[0]][0]
+                return Correction(written, self._identifiers.words[self._identifiers.best(name, near) or near[0]][0])
         return None
 
-
-class _Neighbours:
-    """Words, each with what is known of it and its frequency, that can be asked for those near another."""
-
-    __slots__ = ("_alike", "_joined", "_shapes", "words")
-
-    def __init__(self, words: dict[str, tuple[str, int]]) -> None:
-        self.words: Final = words
-        self._alike: dict[_End, list[str]] | None = None
-        self._shapes: dict[_End, list[tuple[str, int]]] = {}
-        self._joined: str | None = None
-
-    def odd_letters(self, word: str) -> int:
-        """Groups of letters side by side in `word`, its ends included, that do not stand so in any of the words."""
-        if self._joined is None:
-            self._joined = "\n".join(["", *self.words, ""])
-        ended = f"\n{word}\n"
-        groups = (ended[place : place + _ODD_LETTERS] for place in range(len(ended) - _ODD_LETTERS + 1))
-        return sum(group not in self._joined for group in groups)
-
-    def one_edit(self, word: str) -> Iterable[str]:
-        """The words one edit from `word`."""
-        if not word.isascii():
-            return self.within(word, 1)
-        return [other for other in set(_one_edit(word)) if other in self.words]
-
-    def within(self, word: str, edits: int, shared: Literal["start", "end", "anything"] = "end") -> set[str]:
-        """The words at most `edits` from `word`: those that begin as it does, also those that end so, or all there are.
-
-        Where there are very many words, all of them are too many to compare.
-        """
-        letters = _letters(word)
-        near: set[str] = set()
-        for length in range(len(word) - edits, len(word) + edits + 1):
-            # Each edit changes the set of letters by two at most, one that changes the length by one.
-            most = 2 * edits - abs(length - len(word))
-            ends = [(length, word[0], False)]
-            if shared == "anything" and len(self.words) <= _MOST_COMPARED:
-                ends = [end for end in self._ends() if end[0] == length and not end[2]]
-            elif shared != "start":
-                ends.append((length, word[-1], True))
-            for end in ends:
-                near.update(
-                    other
-                    for other, shape in self._with_end(end)
-                    if (letters ^ shape).bit_count() <= most and _is_within(word, other, edits)
-                )
-        return near
-
-    def best(self, word: str, near: Iterable[str], least: int = 0) -> str | None:
-        """The most likely of `near`, of those that more than `least` chunks hold."""
-        frequent = (other for other in near if self.words[other][1] > least)
-        # The first letter is seldom the wrong one.
-        return min(frequent, key=lambda other: (other[0] != word[0], -self.words[other][1], other), default=None)
-
-    def _ends(self) -> dict[_End, list[str]]:
-        if self._alike is None:
-            alike: dict[_End, list[str]] = {}
-            for word in self.words:
-                alike.setdefault((len(word), word[0], False), []).append(word)
-                alike.setdefault((len(word), word[-1], True), []).append(word)
-            # Set when it is whole: other threads may be asking.
-            self._alike = alike
-        return self._alike
-
-    def _with_end(self, end: _End) -> list[tuple[str, int]]:
-        """The words of that length and first or last letter, each with its set of letters."""
-        shapes = self._shapes.get(end)
-        if shapes is None:
-            shapes = self._shapes[end] = [(word, _letters(word)) for word in self._ends().get(end, ())]
-        return shapes
+    def unknown_parts(self, name: str) -> list[str]:
+        """The words that `name` is composed of which are neither in the index nor English, in lower case."""
+        words = lexicon.identifier_words(name)
+        return [
+            word for word in words if len(word) >= _SHORTEST_PART and not self.frequency(word) and not is_english(word)
+        ]
 
 
 def _overlaps(span: tuple[int, int], others: Iterable[tuple[int, int]]) -> bool:
     return any(start < span[1] and span[0] < stop for start, stop in others)
-
-
-def _letters(word: str) -> int:
-    """The set of letters of `word`, one bit each."""
-    shape = 0
-    for letter in word:
-        shape |= 1 << (ord(letter) & 63)
-    return shape
-
-
-def _one_edit(word: str) -> Iterator[str]:
-    for place in range(len(word) + 1):
-        before, after = word[:place], word[place:]
-        for letter in _LATIN:
-            yield before + letter + after
-        if after:
-            yield before + after[1:]
-            for letter in _LATIN:
-                yield before + letter + after[1:]
-        if len(after) > 1:
-            yield before + after[1] + after[0] + after[2:]
-
-
-def _is_within(one: str, other: str, most: int) -> bool:
-    """Whether `one` becomes `other` by at most `most` edits; a swap of neighbours counts as one (Damerau, OSA)."""
-    start, stop_one, stop_other = 0, len(one), len(other)
-    while start < stop_one and start < stop_other and one[start] == other[start]:
-        start += 1
-    while stop_one > start and stop_other > start and one[stop_one - 1] == other[stop_other - 1]:
-        stop_one -= 1
-        stop_other -= 1
-    if max(stop_one, stop_other) - start <= most:
-        return True
-    one, other = one[start:stop_one], other[start:stop_other]
-    before: list[int] = []
-    row = list(range(len(other) + 1))
-    for place, letter in enumerate(one, start=1):
-        two_before, before = before, row
-        row = [place]
-        for at, another in enumerate(other, start=1):
-            cost = min(row[-1] + 1, before[at] + 1, before[at - 1] + (letter != another))
-            if place > 1 and at > 1 and letter == other[at - 2] and one[place - 2] == another:
-                cost = min(cost, two_before[at - 2] + 1)
-            row.append(cost)
-        if min(row) > most:
-            return False
-    return row[-1] <= most
-
-
-def _stemmer() -> EnglishStemmer:
-    # Its package imports the stemmers of thirty languages, which most questions do not need.
-    from snowballstemmer.english_stemmer import EnglishStemmer
-
-    # One a call: it keeps the word it works on in itself, and threads share this module.
-    return EnglishStemmer()

@@ -45,6 +45,17 @@ def test_a_request_or_a_notification_passes(message: dict[str, Any], version: st
 
 @pytest.mark.parametrize(
     "body",
+    [b"[" * 60_000, b'{"a":' * 10_000, b'{"a":' * 300 + b"1" + b"}" * 300],
+    ids=["lists", "objects", "whole"],
+)
+def test_a_body_that_is_nested_too_deeply_is_told_so(body: bytes) -> None:
+    error = refusal(body)["error"]
+    assert (error["code"], error["data"]["code"]) == (-32700, "BODY_NOT_JSON")
+    assert "The body is nested too deeply to be read" in error["message"]
+
+
+@pytest.mark.parametrize(
+    "body",
     [
         b"",
         b" \n",
@@ -61,8 +72,6 @@ def test_a_request_or_a_notification_passes(message: dict[str, Any], version: st
         b'{"jsonrpc":"2.0","id":-Infinity,"method":"a"}',
         b'{"jsonrpc":"2.0","id":"\\ud800","method":"a"}',
         b"1" * 5_000,
-        b"[" * 60_000,
-        b'{"a":' * 10_000,
     ],
     ids=repr,
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -44,8 +45,8 @@ class Session:
         await self.let.wait()
         return CallToolResult(content=[TextContent(text="done")])
 
-    async def serve(self, monkeypatch: pytest.MonkeyPatch, *messages: dict[str, Any]) -> None:
-        """Sends the handshake and `messages`, ends the input, and returns when the server has."""
+    async def serve(self, monkeypatch: pytest.MonkeyPatch, *messages: dict[str, Any] | str) -> None:
+        """Sends the handshake and `messages`, texts as they are, ends the input, and returns when the server has."""
         to_server, read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
         write, from_server = anyio.create_memory_object_stream[SessionMessage](0)
 
@@ -60,8 +61,13 @@ class Session:
         async def send() -> None:
             async with to_server:
                 for message in (INITIALIZE, {"method": "notifications/initialized"}, *messages):
-                    parsed = jsonrpc_message_adapter.validate_python({"jsonrpc": "2.0", **message}, by_name=False)
-                    await to_server.send(SessionMessage(parsed))
+                    line = message if isinstance(message, str) else json.dumps({"jsonrpc": "2.0", **message})
+                    try:
+                        parsed = jsonrpc_message_adapter.validate_json(line, by_name=False)
+                    except ValueError as error:
+                        await to_server.send(error)
+                    else:
+                        await to_server.send(SessionMessage(parsed))
             self.ended.set()
 
         monkeypatch.setattr(stdio, "stdio_server", streams)
@@ -74,6 +80,28 @@ class Session:
     def answered(self) -> list[tuple[Any, bool]]:
         """The id of each answer, and whether it is a result."""
         return [(answer["id"], "result" in answer) for answer in self.answers]
+
+
+REFUSED_LINES = [
+    ('{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"x","arguments":{"query":"\\ud800"}}}', 7),
+    ('{"jsonrpc":"2.0","id":"seven","method":"x","params":{"a":' + "[" * 300 + "]" * 300 + "}}", "seven"),
+    ('{"jsonrpc":"2.0","id":"\\ud800","method":"x"}', None),
+    ('{"jsonrpc":"2.0","id":true,"method":"\\ud800"}', None),
+    ('{"jsonrpc":"2.0","id":7}', None),
+    ("[" * 100_000, None),
+    ("nonsense", None),
+    ("7", None),
+]
+
+
+@pytest.mark.parametrize(("line", "request_id"), REFUSED_LINES, ids=range(len(REFUSED_LINES)))
+async def test_a_line_that_is_refused_is_answered_with_the_id_of_its_request(
+    monkeypatch: pytest.MonkeyPatch, line: str, request_id: int | str | None
+) -> None:
+    session = Session()
+    await session.serve(monkeypatch, line)
+    (answer,) = [answer for answer in session.answers if "error" in answer]
+    assert (answer["id"], answer["error"]["data"]) == (request_id, {"code": "BODY_NOT_JSON"})
 
 
 def call(number: int | str) -> dict[str, Any]:
@@ -105,9 +133,12 @@ async def test_what_takes_too_long_is_told_that_it_is_over(monkeypatch: pytest.M
     assert session.answered() == [(1, True), (2, False)]
 
 
-async def test_what_its_sender_cancelled_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("asked", "named"), [(2, 2), (2, "2"), ("2", 2), ("two", "two")])
+async def test_what_its_sender_cancelled_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch, asked: int | str, named: int | str
+) -> None:
     monkeypatch.setattr(stdio, "_LAST_ANSWERS_SECONDS", 60.0)
     session = Session()
-    cancelled = {"method": "notifications/cancelled", "params": {"requestId": 2}}
-    await session.serve(monkeypatch, call(2), cancelled)
+    cancelled = {"method": "notifications/cancelled", "params": {"requestId": named}}
+    await session.serve(monkeypatch, call(asked), cancelled)
     assert session.answered() == [(1, True)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import logging
@@ -9,10 +10,13 @@ import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
+from mcp.client import Client
 
+from handler.protocol import build_server
 from handler.telemetry import (
     METRICS,
     Call,
@@ -26,7 +30,12 @@ from handler.telemetry import (
 )
 from retrieval.dataset import SyncOutcome
 from retrieval.errors import ErrorCode
-from retrieval.settings import Settings
+from retrieval.indexing.build import build_table
+from retrieval.indexing.job import Options
+from retrieval.provider import Endpoint
+from retrieval.retriever import Retriever
+from retrieval.settings import Settings, load_settings
+from tests.embedding_server import MODEL, EmbeddingServer
 
 NOW = 2_000_000_000.0
 
@@ -238,6 +247,59 @@ def test_a_request_that_failed_before_a_call_is_counted_by_its_code(told: Told) 
     with told.recorder.invocation(None, "1"):
         told.recorder.request_failed(ErrorCode.INTERNAL_ERROR)
     assert [line["code"] for line in told.metrics() if "Errors" in line] == ["INTERNAL_ERROR"]
+
+
+@pytest.fixture
+def embedded(tmp_path: Path, embedding_server: EmbeddingServer) -> Settings:
+    """The settings of a server over documents with vectors."""
+    settings = load_settings(
+        database=str(tmp_path / "database"), openai_base_url=embedding_server.url, embedding_model=MODEL
+    )
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "keys.md").write_text("# Keys\n\nRotate the key every spring.\n")
+    build_table(Options(tmp_path / "docs", tmp_path / "database", embed=True, endpoint=Endpoint(settings)))
+    return settings
+
+
+def asked(told: Told, settings: Settings, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    """The metrics of one call, as an MCP client makes it."""
+
+    async def call() -> None:
+        async with Client(build_server(settings, Retriever(settings), told.recorder)) as client:
+            assert not (await client.call_tool(tool, arguments)).is_error
+
+    with told.recorder.invocation(None, "1"):
+        asyncio.run(call())
+    return {name: value for line in told.metrics() for name, value in line.items()}
+
+
+QUESTIONS: list[tuple[str, dict[str, Any]]] = [
+    ("lancedb_search", {"query": "rotate the key"}),
+    ("lancedb_query", {"question": "rotate the key"}),
+]
+
+
+@pytest.mark.parametrize(("tool", "arguments"), QUESTIONS)
+def test_a_question_that_is_embedded_is_counted_by_its_tokens(
+    told: Told, embedded: Settings, tool: str, arguments: dict[str, Any]
+) -> None:
+    metrics = asked(told, embedded, tool, arguments)
+    assert metrics["EmbeddingTokens"] == [3.0]
+    assert "Degraded" not in metrics
+
+
+@pytest.mark.parametrize(("tool", "arguments"), QUESTIONS)
+def test_words_that_answer_because_the_provider_fails_are_counted(
+    told: Told, embedded: Settings, embedding_server: EmbeddingServer, tool: str, arguments: dict[str, Any]
+) -> None:
+    embedding_server.fail("status", status=500)
+    metrics = asked(told, embedded, tool, arguments)
+    assert metrics["Degraded"] == [1.0]
+    assert "EmbeddingTokens" not in metrics
+
+
+def test_words_that_answer_because_there_are_no_vectors_are_no_failure(told: Told, handbook: Path) -> None:
+    assert "Degraded" not in asked(told, load_settings(database=str(handbook)), "lancedb_search", {"query": "backup"})
 
 
 def test_namespace_and_service_are_those_that_are_set(

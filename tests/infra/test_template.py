@@ -8,36 +8,11 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-import yaml
 
 from handler.telemetry import METRICS
 from retrieval.settings import Settings, variables
+from tests.infra.cloudformation import DEPLOY_ROLE, TEMPLATE, listed, read
 from tests.infra.tools import ROOT, ToolUnavailable, install, run
-
-TEMPLATE = ROOT / "template.yaml"
-DEPLOY_ROLE = ROOT / "infra" / "deploy-role.yaml"
-NO_VALUE = "AWS::NoValue"
-
-
-class CloudFormation(yaml.SafeLoader):
-    """Reads the short forms of functions as the long ones."""
-
-
-def _function(loader: CloudFormation, suffix: str, node: yaml.Node) -> Mapping[str, Any]:
-    name = suffix if suffix in {"Ref", "Condition"} else f"Fn::{suffix}"
-    if isinstance(node, yaml.ScalarNode):
-        return {name: loader.construct_scalar(node)}
-    if isinstance(node, yaml.SequenceNode):
-        return {name: loader.construct_sequence(node, deep=True)}
-    assert isinstance(node, yaml.MappingNode)
-    return {name: loader.construct_mapping(node, deep=True)}
-
-
-CloudFormation.add_multi_constructor("!", _function)
-
-
-def read(path: Path) -> Mapping[str, Any]:
-    return yaml.load(path.read_text(encoding="utf-8"), Loader=CloudFormation)
 
 
 @pytest.fixture(scope="module")
@@ -326,10 +301,6 @@ def statements(role: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     for policy in role["Properties"].get("Policies", []):
         for statement in policy["PolicyDocument"]["Statement"]:
             yield statement["Fn::If"][1] if "Fn::If" in statement else statement
-
-
-def listed(value: str | list[str]) -> list[str]:
-    return [value] if isinstance(value, str) else value
 
 
 def actions(role: Mapping[str, Any]) -> set[str]:

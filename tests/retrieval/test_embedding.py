@@ -8,12 +8,13 @@ import logging
 import math
 import subprocess
 import sys
+import threading
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 
-from retrieval import embedding
+from retrieval import embedding, provider
 from retrieval.circuit import FIRST_PAUSE, REFUSED_PAUSE, THRESHOLD
 from retrieval.embedding import EmbeddingUnavailable, QueryEmbedder, QueryVector
 from retrieval.settings import load_settings
@@ -150,7 +151,7 @@ def test_a_prefix_that_is_set_wins(embedding_server: EmbeddingServer, prefix: st
         ({"kind": "status", "status": 400}, "provider_error", "status 400"),
         ({"kind": "drop"}, "provider_error", "could not be reached"),
         ({"kind": "not_json"}, "provider_error", ""),
-        ({"kind": "few"}, "provider_error", "0 vectors for 1"),
+        ({"kind": "few"}, "provider_error", "0 in place of 1"),
         ({"kind": "nan"}, "bad_vector", "finite"),
         ({"kind": "zero"}, "bad_vector", "zeros"),
         ({"kind": "garbage"}, "bad_vector", "no vector"),
@@ -182,6 +183,27 @@ def test_a_provider_that_hangs_costs_the_deadline_and_no_more(
     embedding_server.fail("hang")
     assert asked.refusal().reason == "timeout"
     assert embedding_server.held.wait(10)
+
+
+def test_a_key_that_aws_keeps_back_costs_the_deadline_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    released = threading.Event()
+
+    def held(arn: str) -> str:
+        released.wait(10)
+        return "sk-late"
+
+    monkeypatch.setattr(provider, "read_secret", held)
+    monkeypatch.setattr(embedding, "DEADLINE_SECONDS", 0.05)
+    arn = "arn:aws:ssm:eu-west-1:123456789012:parameter/key"
+    embedder = QueryEmbedder(load_settings(openai_api_key_arn=arn))
+    try:
+        asyncio.run(asyncio.wait_for(embedder.prepare(), 5))
+        assert not released.is_set()
+        with pytest.raises(EmbeddingUnavailable) as caught:
+            asyncio.run(asyncio.wait_for(embedder.embed("keys"), 5))
+        assert caught.value.reason == "timeout"
+    finally:
+        released.set()
 
 
 def test_repeated_failures_open_the_circuit_and_a_pause_closes_it(embedding_server: EmbeddingServer) -> None:
@@ -259,9 +281,39 @@ def test_a_table_of_another_length_is_told_with_the_setting(embedding_server: Em
     assert "EMBEDDING_DIMENSIONS=16" in (embedder.mismatch({"model": MODEL, "dimensions": 16}) or "")
 
 
-@pytest.mark.parametrize("record", [None, {}, {"model": MODEL}, {"model": 7, "dimensions": 3}])
-def test_vectors_without_a_record_are_not_trusted(record: dict[str, Any] | None) -> None:
-    assert "no record" in (asking(None).embedder.mismatch(record) or "")
+NO_RECORD = [None, {}, {"model": MODEL}, {"model": 7, "dimensions": 3}]
+
+
+@pytest.mark.parametrize("record", NO_RECORD)
+def test_vectors_without_a_record_are_not_trusted_to_be_of_the_default_model(record: dict[str, Any] | None) -> None:
+    embedder = asking(None).embedder
+    assert "set EMBEDDING_MODEL" in (embedder.mismatch(record, 1536) or "")
+    assert embedder.on_trust(record) is None
+
+
+@pytest.mark.parametrize("record", NO_RECORD)
+def test_vectors_without_a_record_are_taken_on_trust_where_the_owner_names_the_model(
+    embedding_server: EmbeddingServer, record: dict[str, Any] | None
+) -> None:
+    embedder = asking(embedding_server).embedder
+    assert embedder.mismatch(record, DIMENSIONS) is None
+    assert f"{MODEL!r} is taken on trust" in (embedder.on_trust(record) or "")
+
+
+def test_an_environment_names_the_model_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EMBEDDING_MODEL", MODEL)
+    assert asking(None).embedder.mismatch(None, DIMENSIONS) is None
+
+
+def test_vectors_without_a_record_are_not_those_of_a_model_of_another_length() -> None:
+    embedder = QueryEmbedder(load_settings(embedding_model="text-embedding-3-small"))
+    sentence = embedder.mismatch(None, 384) or ""
+    assert "384 dimensions" in sentence
+    assert "1,536" in sentence
+
+
+def test_vectors_with_a_record_need_no_trust(embedding_server: EmbeddingServer) -> None:
+    assert asking(embedding_server).embedder.on_trust({"model": MODEL, "dimensions": DIMENSIONS}) is None
 
 
 def test_what_was_asked_is_never_logged(embedding_server: EmbeddingServer, caplog: pytest.LogCaptureFixture) -> None:

@@ -190,6 +190,14 @@ def test_a_filter_that_lets_nothing_through_is_told(library: Path) -> None:
     assert reply.notes == ["None of the 6 documents passes the filters."]
 
 
+def test_an_unknown_collection_or_version_is_answered_as_a_search_is(library: Path, make_table: TableMaker) -> None:
+    assert catalog(library, narrowing={"version": "3"}).notes == ["There is no version '3'; there are 2, 1."]
+    assert catalog(library, narrowing={"collection": "x"}).notes == ["There is no collection 'x'; there are handbook."]
+    database = make_table({"text": ["a"], "path": ["x.txt"]})
+    reply = catalog(database, narrowing={"version": "3"})
+    assert (reply.documents, reply.notes) == ([], ["The documents have no version: leave version out."])
+
+
 def test_an_unknown_field_of_a_filter_is_refused(library: Path) -> None:
     assert refusal(library, narrowing={"filters": {"color": "red"}})[0] is ErrorCode.INVALID_FILTER
 

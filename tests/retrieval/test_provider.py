@@ -9,9 +9,19 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+import httpx2
+import openai
 import pytest
 
-from retrieval.provider import OPENAI_URL, EmbeddingUnavailable, Endpoint, checked, retry_after, unit_vector
+from retrieval.provider import (
+    OPENAI_URL,
+    EmbeddingUnavailable,
+    Endpoint,
+    checked,
+    retry_after,
+    unavailable,
+    unit_vector,
+)
 from retrieval.settings import load_settings
 
 NOW = datetime(2026, 11, 29, 12, 0, 0, tzinfo=UTC)
@@ -124,3 +134,21 @@ def test_what_has_no_direction_is_no_vector(raw: object) -> None:
 )
 def test_the_wait_is_read_from_seconds_milliseconds_or_a_date(headers: dict[str, str], seconds: float | None) -> None:
     assert retry_after(headers, NOW) == seconds
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        ({"code": "model_not_found", "type": "invalid_request_error"}, "model_not_found"),
+        ({"code": None, "type": "invalid_request_error"}, "invalid_request_error"),
+        ({"code": "Alpha policy", "type": "not_found"}, "not_found"),
+        ({"code": 404, "type": ["a"]}, None),
+        ({"code": "a" * 41}, None),
+        ("Alpha policy", None),
+    ],
+)
+def test_of_a_provider_that_fails_its_short_name_for_it_is_kept_and_no_text(error: object, code: str | None) -> None:
+    response = httpx2.Response(404, request=httpx2.Request("POST", "http://127.0.0.1/v1/embeddings"))
+    failure = unavailable(openai.NotFoundError("Alpha policy", response=response, body=error), NOW)
+    assert (failure.status, failure.code) == (404, code)
+    assert "Alpha" not in f"{failure.sentence}{failure}"

@@ -181,6 +181,57 @@ class TestADocument:
         assert code is ErrorCode.DOCUMENT_NOT_FOUND
         assert all(f"version {version!r}" in sentence for version in ("1.0", "2.9", "2.10"))
 
+    @pytest.mark.parametrize(
+        ("asked", "told"),
+        [
+            ({"version": "1"}, "but has no version: leave version out."),
+            ({"collection": "x"}, "but only as collection 'runbooks': pass one of these."),
+            ({"collection": "runbooks", "version": "1"}, "but has no version: leave version out."),
+        ],
+    )
+    def test_a_version_or_collection_that_a_document_has_not_is_refused_with_what_to_pass(
+        self, library: Path, asked: dict[str, str], told: str
+    ) -> None:
+        code, sentence = refusal(library, path="policy.md", **asked)
+        assert (code, sentence) == (ErrorCode.DOCUMENT_NOT_FOUND, f"'policy.md' is there, {told}")
+        code, sentence = refusal(library, id="runbooks:policy.md#0", **asked)
+        assert (code, sentence) == (ErrorCode.DOCUMENT_NOT_FOUND, f"Chunk 'runbooks:policy.md#0' is there, {told}")
+
+    def test_a_document_without_either_says_to_leave_both_out(self, make_table: TableMaker) -> None:
+        database = make_table({"text": ["one"], "path": ["faq.md"], "chunk": pa.array([0], pa.int32())})
+        assert refusal(database, path="faq.md", version="1", collection="x")[1] == (
+            "'faq.md' is there, but has no collection and no version: leave collection and version out."
+        )
+
+    @pytest.mark.parametrize("path", ["/policy.md", "./policy.md", "./guides/long.md", "/guides/größe.md"])
+    def test_a_path_may_be_written_from_the_root_or_from_here(self, library: Path, path: str) -> None:
+        page = fetch(library, path=path)
+        assert (page.path, page.notes) == (path.lstrip("./"), [])
+
+    @pytest.mark.parametrize("path", ["guides/long.md#5", "/guides/long.md#part-5", "./guides/long.md#"])
+    def test_a_path_with_an_anchor_is_its_document_and_says_so(self, library: Path, path: str) -> None:
+        page = fetch(library, path=path, max_chars=MAX_PAGE_CHARS)
+        assert (page.path, page.first, len(page.ids)) == ("guides/long.md", 0, 12)
+        assert page.notes == ["This is the whole of 'guides/long.md': for one chunk of it, pass id."]
+
+    def test_a_path_that_may_be_two_documents_is_not_guessed(self, make_table: TableMaker) -> None:
+        rows: dict[str, object] = {
+            "text": ["one", "two", "three"],
+            "path": ["a.md", "/a.md", "x#1"],
+            "chunk": pa.array([0, 0, 0], pa.int32()),
+        }
+        database = make_table(rows)
+        assert refusal(database, path="./a.md")[0] is ErrorCode.DOCUMENT_NOT_FOUND
+        assert (fetch(database, path="/a.md").text, fetch(database, path="a.md").text) == ("two", "one")
+        assert (fetch(database, path="/x#1").text, fetch(database, path="/x#1").notes) == ("three", [])
+
+    def test_a_release_is_read_before_a_newer_pre_release(self, make_table: TableMaker) -> None:
+        versions = ["2.9", "3.0-beta", "2.10"]
+        rows: dict[str, object] = {"text": versions, "path": ["a.md"] * 3, "version": versions}
+        page = fetch(make_table({**rows, "chunk": pa.array([0, 0, 0], pa.int32())}), path="a.md")
+        assert page.version == "2.10"
+        assert page.notes == ["This is version 2.10, the newest release; there is also 3.0-beta, 2.9."]
+
     def test_a_path_in_several_collections_is_refused_with_their_names(self, library: Path) -> None:
         code, sentence = refusal(library, path="shared.md")
         assert code is ErrorCode.INVALID_ARGUMENT

@@ -20,7 +20,7 @@ from retrieval.indexing.job import Options
 from retrieval.retriever import MAX_REPLY_CHARS, Retriever
 from retrieval.search.plan import MAX_QUERY_CHARS
 from retrieval.settings import load_settings
-from retrieval.types import ContextReply, ContextRequest, Narrowing, SearchReply, SearchRequest, StatusReply
+from retrieval.types import ContextReply, ContextRequest, Expansion, Narrowing, SearchReply, SearchRequest, StatusReply
 
 if TYPE_CHECKING:
     from tests.conftest import TableMaker
@@ -328,6 +328,16 @@ class TestWhatIsMissing:
         assert "ledger" not in caplog.text
         assert status(database).tables[0].name == "documents"
 
+    def test_what_cannot_be_collapsed_or_expanded_is_noted(self, make_table: TableMaker) -> None:
+        database = make_table({"text": ["boat"]})
+        plain = search(database, "boat").notes
+        reply = search(database, "boat", collapse=True, expand=Expansion("section"))
+        added = [note for note in reply.notes if note not in plain]
+        assert [note.rpartition(", ")[2] for note in added] == [
+            "so hits are not collapsed.",
+            "so hits are not expanded.",
+        ]
+
     def test_an_empty_table_answers_with_nothing(self, make_table: TableMaker) -> None:
         assert search(make_table({"text": pa.array([], pa.string())}), "boat").hits == []
 
@@ -379,7 +389,7 @@ class TestContext:
             "date": ["2020-01-02", "2026-01-02"],
         }
         block = context(make_table(rows), "boat", narrowing=Narrowing(include_outdated=True)).context
-        assert "\nStatus: Superseded, superseded by new.md, 2020-01-02\nSource: old.md" in block
+        assert "\nStatus: Superseded (2020-01-02); replaced by new.md\nSource: old.md" in block
         assert block.count("Status: ") == 1
 
     def test_with_room_enough_nothing_is_left_out(self, handbook: Path) -> None:

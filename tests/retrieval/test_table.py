@@ -1,5 +1,7 @@
-"""Finding tables, and opening them again when they were replaced."""
+"""One open table: its files, its loops, and the order and number of what it finds."""
 
+# pyarrow and lancedb ship no types, or some.
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
 from __future__ import annotations
 
 import asyncio
@@ -7,13 +9,16 @@ import gc
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import lancedb
+import pyarrow as pa
 import pytest
+from lancedb.index import HnswSq
+from lancedb.query import AsyncVectorQuery
 
-from retrieval.core import Api
 from retrieval.database import Database
-from retrieval.errors import BedivereError, ErrorCode
 from retrieval.indexing.build import build_table
 from retrieval.indexing.job import Options
+from retrieval.search.filters import Condition
 from retrieval.search.plan import plan_text
 from retrieval.table import Table
 
@@ -21,99 +26,11 @@ if TYPE_CHECKING:
     from tests.conftest import TableMaker
 
 
-def unreadable() -> BedivereError:
-    return BedivereError(ErrorCode.TABLE_UNREADABLE, "gone")
-
-
 async def texts(table: Table) -> list[str]:
     layout = table.layout("text")
     plan = plan_text("boat", layout.searchable)
     assert plan is not None
     return sorted(row.text for row in await table.search_text(plan, layout, 10))
-
-
-def test_tables_are_listed_in_order_and_nothing_else_is(make_table: TableMaker, tmp_path: Path) -> None:
-    make_table({"text": ["boat"]}, name="b")
-    database = make_table({"text": ["boat"]}, name="a")
-    (database / ".hidden.lance").mkdir()
-    (database / "file.lance").write_text("no folder")
-    (database / "other").mkdir()
-    assert Database(str(database)).names() == ["a", "b"]
-
-
-def test_a_table_is_opened_once_and_again_when_another_wrote_to_it(make_table: TableMaker) -> None:
-    database = Database(str(make_table({"text": ["a red boat"]})))
-
-    async def twice() -> None:
-        first = await database.table("documents")
-        assert await database.table("documents") is first
-        await asyncio.to_thread(make_table, {"text": ["a blue boat"]})
-        assert await texts(await database.table("documents")) == ["a blue boat"]
-
-    asyncio.run(twice())
-
-
-def test_a_question_whose_table_is_replaced_meanwhile_is_put_to_the_new_one(make_table: TableMaker) -> None:
-    database = Database(str(make_table({"text": ["a red boat"]})))
-    asked: list[Table] = []
-
-    async def ask(table: Table) -> list[str]:
-        asked.append(table)
-        if len(asked) == 1:
-            await asyncio.to_thread(make_table, {"text": ["a blue boat"]})
-            raise unreadable()
-        return await texts(table)
-
-    assert asyncio.run(database.read("documents", ask)) == ["a blue boat"]
-    assert len(asked) == 2
-
-
-def test_a_table_that_fails_and_was_not_replaced_is_not_asked_again(make_table: TableMaker) -> None:
-    database = Database(str(make_table({"text": ["a red boat"]})))
-    asked = 0
-
-    async def ask(_: Table) -> None:
-        nonlocal asked
-        asked += 1
-        raise unreadable()
-
-    with pytest.raises(BedivereError):
-        asyncio.run(database.read("documents", ask))
-    assert asked == 1
-
-
-def test_a_table_replaced_at_every_look_is_given_up(make_table: TableMaker) -> None:
-    database = Database(str(make_table({"text": ["a red boat"]})))
-    asked = 0
-
-    async def ask(_: Table) -> None:
-        nonlocal asked
-        asked += 1
-        await asyncio.to_thread(make_table, {"text": [f"boat {asked}"]})
-        raise unreadable()
-
-    with pytest.raises(BedivereError, match="TABLE_UNREADABLE"):
-        asyncio.run(database.read("documents", ask))
-    assert asked == 3
-
-
-def test_a_table_replaced_while_it_is_opened_is_looked_for_again(
-    make_table: TableMaker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    database = Database(str(make_table({"text": ["a red boat"]})))
-    really_open = Table.open
-    opened = 0
-
-    async def open_late(name: str, place: Path, fingerprint: tuple[str, int, int], api: Api) -> Table:
-        nonlocal opened
-        opened += 1
-        if opened == 1:
-            await asyncio.to_thread(make_table, {"text": ["a blue boat"]})
-            raise unreadable()
-        return await really_open(name, place, fingerprint, api)
-
-    monkeypatch.setattr(Table, "open", open_late)
-    assert asyncio.run(database.read("documents", texts)) == ["a blue boat"]
 
 
 def test_the_files_of_an_open_table_stay_until_nobody_asks_it(tmp_path: Path) -> None:
@@ -142,3 +59,43 @@ def test_one_open_table_serves_many_loops_one_after_the_other(make_table: TableM
     database = Database(str(make_table({"text": ["a red boat"]})))
     for _ in range(3):
         assert asyncio.run(database.read("documents", texts)) == ["a red boat"]
+
+
+VECTORS = pa.list_(pa.float32(), 2)
+
+
+def nearest(table: Table, limit: int, *, where: Condition | None = None) -> list[str]:
+    found = asyncio.run(table.search_vector([1.0, 0.0], "vector", table.layout("text"), limit, where=where))
+    return [row.id for row in found]
+
+
+def test_rows_without_a_vector_or_with_one_of_no_length_are_never_near(make_table: TableMaker) -> None:
+    vectors = pa.array([[0.0, 1.0], [0.0, 0.0], [1.0, 1.0], [-1.0, 0.0]], VECTORS)
+    folder = make_table({"id": ["across", "none", "near", "away"], "text": ["x"] * 4, "vector": vectors})
+    lancedb.connect(folder).open_table("documents").update("id = 'away'", values_sql={"vector": "NULL"})
+    table = asyncio.run(Database(str(folder)).table("documents"))
+    assert nearest(table, 10) == ["near", "across"]
+
+
+def test_a_filter_is_put_to_a_scan_only_where_an_index_came_short(
+    make_table: TableMaker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scans: list[bool] = []
+    bypass = AsyncVectorQuery.bypass_vector_index
+
+    def counting(query: AsyncVectorQuery) -> AsyncVectorQuery:
+        scans.append(True)
+        return bypass(query)
+
+    monkeypatch.setattr(AsyncVectorQuery, "bypass_vector_index", counting)
+    rows = 300
+    vectors = pa.array([[1.0, n / rows] for n in range(rows)], VECTORS)
+    folder = make_table({"id": [f"{n:03}" for n in range(rows)], "text": ["x"] * rows, "vector": vectors})
+    only = Condition("id", "gte", "290")
+    flat = asyncio.run(Database(str(folder), "public").table("documents"))
+    assert nearest(flat, 20, where=only) == [f"{n}" for n in range(290, 300)]
+    assert scans == []
+    lancedb.connect(folder).open_table("documents").create_index("vector", config=HnswSq(distance_type="cosine"))
+    indexed = asyncio.run(Database(str(folder), "public").table("documents"))
+    assert nearest(indexed, 20, where=only) == [f"{n}" for n in range(290, 300)]
+    assert scans == [True]

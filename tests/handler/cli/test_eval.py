@@ -135,7 +135,7 @@ def test_a_judged_document_that_is_not_there_is_a_failure(handbook: Path, tmp_pa
     code, out, err = run("--db", handbook, "--queries", queries)
 
     assert (code, out) == (1, "")
-    assert err.startswith("JUDGEMENTS_INVALID: 1 judged documents are not in the table: kyes.md.")
+    assert err.startswith("JUDGEMENTS_INVALID: 1 judged document is not in the table: kyes.md.")
 
 
 def test_a_search_type_that_cannot_run_is_a_failure_and_no_figure(handbook: Path, queries: Path) -> None:
@@ -150,6 +150,14 @@ def test_an_unknown_search_type_is_a_usage_error(handbook: Path, queries: Path) 
 
     assert code == ExitCode.USAGE
     assert "'fuzzy'" in err
+
+
+def test_a_line_that_is_no_query_is_told_with_its_number_in_words_of_ours(handbook: Path, tmp_path: Path) -> None:
+    queries = written(tmp_path, [QUERIES[0], {"id": "2", "text": "key", "relevant": "keys.md"}])
+    code, _, err = run("--db", handbook, "--queries", queries)
+
+    assert code == 1
+    assert err == "JUDGEMENTS_INVALID: Line 2 of the queries is wrong: 'relevant' must be a list of objects.\n"
 
 
 @pytest.mark.parametrize("content", [None, "{}"])

@@ -13,8 +13,10 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
+from handler.cli import progress
 from handler.cli.index import index
-from retrieval.indexing import build
+from retrieval import schema
+from retrieval.indexing import build, embedder
 from retrieval.indexing.generation import TableFolder
 from tests.embedding_server import EmbeddingServer
 
@@ -87,7 +89,7 @@ def test_the_summary_tells_of_removed_files_other_collections_and_notes(
     output = run(source, database).stdout
     assert "1 file no longer there" in output
     assert "1 chunk of other collections or versions" in output
-    assert "1 rarer keys" in output
+    assert "1 rarer key of" in output
 
 
 def test_json_prints_one_object_and_nothing_else(run: Run, source: Path, database: Path) -> None:
@@ -227,8 +229,8 @@ def test_embed_gives_vectors_and_says_what_they_are_and_cost(
         monkeypatch.setenv(name, value)
     result = run(source, database, "--embed")
     assert result.exit_code == 0
-    assert "vectors  words-16, 16 dimensions, flat" in result.stdout
-    assert "embedded 1 chunk, " in result.stdout
+    assert "vectors   words-16, 16 dimensions, flat" in result.stdout
+    assert "embedded  1 chunk, " in result.stdout
     assert "1 chunk to embed, about " in result.stderr
     again = run(source, database)
     assert "nothing has changed" in again.stdout
@@ -254,19 +256,99 @@ def test_a_script_is_told_of_the_vectors(
     }
 
 
-def test_a_provider_that_fails_is_told_in_its_own_words_at_the_terminal_and_without_a_key(
+@pytest.mark.parametrize("failure", [{"status": 404}, {"status": 400}, {"status": 401}, {"kind": "not_json"}])
+def test_of_a_provider_that_fails_nothing_is_shown_that_it_wrote_itself(
+    run: Run,
+    source: Path,
+    database: Path,
+    embedding_server: EmbeddingServer,
+    monkeypatch: pytest.MonkeyPatch,
+    failure: dict[str, Any],
+) -> None:
+    for name, value in embedding_server.environment().items():
+        monkeypatch.setenv(name, value)
+    failing: dict[str, Any] = {"kind": "status", "message": "sk-secret cannot embed ['Words of it.']"}
+    embedding_server.fail(**failing | failure)
+    result = run(source, database, "--embed")
+    assert result.exit_code == 1
+    assert result.stderr.splitlines()[-1].startswith("EMBEDDING_FAILED: The embeddings provider")
+    for secret in ("sk-secret", "Words of it", "Error code", "NotFoundError"):
+        assert secret not in result.output
+
+
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [("model_not_found", "calls it model_not_found."), (None, "calls it as_told."), ("Words of it", "it as_told.")],
+)
+def test_the_providers_short_name_for_the_failure_is_shown(
+    run: Run,
+    source: Path,
+    database: Path,
+    embedding_server: EmbeddingServer,
+    monkeypatch: pytest.MonkeyPatch,
+    code: str | None,
+    told: str,
+) -> None:
+    for name, value in embedding_server.environment().items():
+        monkeypatch.setenv(name, value)
+    embedding_server.fail("status", status=404, code=code)
+    assert told in run(source, database, "--embed").stderr
+
+
+def test_a_provider_that_is_waited_for_is_told_and_an_interrupt_ends_the_wait(
     run: Run, source: Path, database: Path, embedding_server: EmbeddingServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in embedding_server.environment().items():
         monkeypatch.setenv(name, value)
-    embedding_server.fail("status", status=404, message="no such model here")
+    for name in ("FIRST_WAIT_SECONDS", "LONGEST_WAIT_SECONDS"):
+        monkeypatch.setattr(embedder, name, 3_600)
+    embedding_server.fail("status", status=500)
+    tell = progress.Lines.waiting
+
+    def tell_and_interrupt(lines: progress.Lines, why: str, seconds: float) -> None:
+        tell(lines, why, seconds)
+        signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(progress.Lines, "waiting", tell_and_interrupt)
     result = run(source, database, "--embed")
-    assert result.exit_code == 1
-    assert "no such model here" in result.stderr
-    assert "EMBEDDING_FAILED: " in result.stderr
-    embedding_server.heal()
-    embedding_server.fail("status", status=401)
-    assert "sk-secret" not in run(source, database, "--embed").stderr
+    assert result.exit_code == 130
+    assert "The embeddings provider answered with status 500. Trying again in " in result.stderr
+
+
+def test_the_last_of_embed_and_no_embed_counts(run: Run, source: Path, database: Path) -> None:
+    assert run(source, database, "--embed", "--no-embed").exit_code == 0
+    assert "EMBEDDING_NOT_SET" in run(source, database, "--no-embed", "--embed").stderr
+
+
+def test_the_summary_tells_when_a_search_says_that_nothing_is_relevant(run: Run, source: Path, database: Path) -> None:
+    line = "relevance 5 words known, threshold 0.66\n"
+    assert line in run(source, database).stdout
+    assert line in run(source, database).stdout
+
+
+def test_a_script_is_told_the_calibration_that_is_stored(
+    run: Run, source: Path, database: Path, embedding_server: EmbeddingServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in embedding_server.environment().items():
+        monkeypatch.setenv(name, value)
+    for number in range(6):
+        (source / f"{number}.md").write_text(f"# Number {number} page\n\nPage {number} says little.\n")
+    told = json.loads(run(source, database, "--embed", "--json").stdout)["calibration"]
+    table: Any = lancedb.connect(database).open_table("documents")
+    stored = schema.measured(table.schema.field("vector").metadata)
+    assert (told["noise"], told["signal"]) == (stored["calibration"]["noise"], stored["calibration"]["signal"])
+    assert json.loads(run(source, database, "--json").stdout)["calibration"] == told
+    assert f"nearest passage {told['noise']:.2f} for foreign questions" in run(source, database).stdout
+
+
+def test_documents_of_a_file_of_lines_are_not_called_files(run: Run, tmp_path: Path, database: Path) -> None:
+    lines = tmp_path / "docs.jsonl"
+    lines.write_text('{"id": "a", "text": "One."}\n{"id": "b", "text": "Two."}\n{"text": "No id."}\n')
+    result = run(lines, database)
+    assert "documents 2 (" in result.stdout
+    assert "skipped   1 document, " in result.stdout
+    assert "2 documents found" in result.stderr
+    assert "file" not in result.output
 
 
 def test_embed_without_a_provider_names_the_variables(run: Run, source: Path, database: Path) -> None:

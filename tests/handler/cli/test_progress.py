@@ -9,7 +9,7 @@ from contextlib import ExitStack
 import pytest
 from rich.console import Console
 
-from handler.cli.progress import estimate, size_text, watcher
+from handler.cli.progress import estimate, size_text, wait_text, watcher
 
 
 def test_a_terminal_gets_a_progress_bar_with_files_chunks_bytes_and_rate() -> None:
@@ -79,6 +79,30 @@ def test_a_terminal_is_shown_how_far_embedding_has_come() -> None:
         shown.embedding(200, 40_000, None)
         shown.embedded(64, 12_000)
     assert "64/200 chunks embedded, 12,000 tokens" in screen.getvalue()
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_a_wait_is_told_with_its_reason_and_its_end(terminal: bool) -> None:
+    shown_on = io.StringIO()
+    console = Console(file=shown_on, force_terminal=terminal, width=160)
+    with ExitStack() as stack:
+        shown = watcher(console, stack, quiet=False)
+        assert shown is not None
+        shown.waiting("The provider answered with status 500.", 3.2)
+    assert "The provider answered with status 500. Trying again in 4 seconds." in shown_on.getvalue()
+
+
+def test_a_wait_of_less_than_a_second_is_told_as_one() -> None:
+    assert wait_text("Why.", 0.2) == "Why. Trying again in 1 second."
+
+
+def test_documents_of_a_file_of_lines_are_not_called_files() -> None:
+    log = io.StringIO()
+    with ExitStack() as stack:
+        shown = watcher(Console(file=log, width=160), stack, quiet=False, noun="document")
+        assert shown is not None
+        shown.found(2)
+    assert log.getvalue() == "2 documents found\n"
 
 
 @pytest.mark.parametrize(

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from handler.cli import app
+from retrieval.indexing import vector_index
+from retrieval.indexing.build import build_table
+from retrieval.indexing.job import Options
+from retrieval.provider import Endpoint
 from retrieval.release.publish import publish
 from retrieval.release.store import open_store
+from retrieval.settings import load_settings
 from tests.conftest import TableMaker
+from tests.embedding_server import MODEL, EmbeddingServer
 
 
 def run(command: str, *arguments: str, environment: Mapping[str, str] | None = None) -> tuple[int, str, str]:
@@ -52,6 +59,25 @@ def test_releases_show_which_one_serves_its_age_and_the_figures_of_its_sync(rele
 def test_a_release_that_is_on_the_disk_is_not_fetched_again(releases: str) -> None:
     run("status", "--db", releases)
     assert "it was on this disk" in run("status", "--db", releases)[1]
+
+
+def test_vectors_are_shown_with_the_recall_of_their_index(
+    tmp_path: Path, embedding_server: EmbeddingServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = load_settings(openai_base_url=embedding_server.url, embedding_model=MODEL)
+    (tmp_path / "docs").mkdir()
+    for number in range(20):
+        (tmp_path / "docs" / f"{number}.md").write_text(f"# Page {number} of twenty\n\nWords of page{number}.\n")
+    options = Options(tmp_path / "docs", tmp_path / "db", embed=True, endpoint=Endpoint(settings))
+    build_table(options)
+    flat = run("status", "--db", str(tmp_path / "db"))[1].splitlines()[-1]
+    assert flat.startswith("documents.vector  16 dimensions, flat")
+    monkeypatch.setattr(vector_index, "FLAT_ROWS", 10)
+    summary = build_table(replace(options, rebuild=True))
+    indexed = run("status", "--db", str(tmp_path / "db"))[1].splitlines()[-1]
+    assert summary.vectors is not None
+    assert f"16 dimensions, HNSW_SQ, recall@10 {summary.vectors.recall_at_10:.3f}" in indexed
+    assert "not calibrated" not in indexed
 
 
 def test_json_is_the_reply_that_an_agent_gets(releases: str) -> None:

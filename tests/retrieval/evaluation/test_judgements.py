@@ -84,10 +84,22 @@ def test_queries_without_judgements_are_refused_with_the_option_to_use(tmp_path:
 
 
 NO_QUERIES: list[tuple[dict[str, Any] | str, str]] = [
-    ("{", "Line 1 of the queries: is not JSON."),
-    ("[1]", "Line 1 of the queries: the line: "),
-    ({"id": "1"}, "Line 1 of the queries: text: "),
-    ({"id": "1", "text": "a", "relevant": [{}]}, "relevant.0.path: "),
+    ("{", "Line 1 of the queries is not JSON."),
+    ("[1]", "Line 1 of the queries is not an object."),
+    ({"id": "1"}, "Line 1 of the queries has no 'text'."),
+    ({"id": [], "text": "a"}, "is wrong: 'id' must be a text or a whole number."),
+    ({"id": "1", "text": 5}, "is wrong: 'text' must be a text."),
+    ({"id": "1", "text": "a", "kind": 5}, "is wrong: 'kind' must be a text."),
+    ({"id": "1", "text": "a", "answerable": "no"}, "is wrong: 'answerable' must be true or false."),
+    ({"id": "1", "text": "a", "current": "a.md"}, "is wrong: 'current' must be a list of paths."),
+    ({"id": "1", "text": "a", "outdated": [5]}, "is wrong: 'outdated' must be a list of paths."),
+    ({"id": "1", "text": "a", "relevant": "a.md"}, "is wrong: 'relevant' must be a list of objects."),
+    ({"id": "1", "text": "a", "relevant": ["a.md"]}, "is wrong: 'relevant' must be a list of objects."),
+    ({"id": "1", "text": "a", "relevant": [{}]}, "is wrong: of 'relevant', entry 1 has no 'path'."),
+    (
+        {"id": "1", "text": "a", "relevant": [{"path": "a"}, {"path": "a", "relevance": "2"}]},
+        "is wrong: of 'relevant', entry 2, 'relevance' must be a whole number.",
+    ),
     ({"id": "1", "text": " ", "relevant": [{"path": "a"}]}, "Query 1 has no text."),
     ({"id": "1", "text": "a", "relevant": [], "answerable": True}, "no document that answers it is named"),
     ({"id": "1", "text": "a", "relevant": [{"path": "a"}], "answerable": False}, "it is not answerable"),
@@ -112,7 +124,7 @@ def test_judgements_of_a_query_that_is_not_there_are_refused(tmp_path: Path) -> 
     file = lines(tmp_path, {"id": "1", "text": "one"})
     (tmp_path / "qrels.tsv").write_text("9\ta\t1\n")
 
-    assert refusal(file) == "qrels.tsv judges 1 queries that there are not: 9."
+    assert refusal(file) == "qrels.tsv judges 1 query that is not there: 9."
 
 
 @pytest.mark.parametrize(("content", "reason"), [(b"\xff\xfe\n", "is not UTF-8"), (None, "cannot be read")])

@@ -62,9 +62,7 @@ def test_documents_and_sections_of_the_table_resolve(database: Path) -> None:
 
 
 def test_a_document_that_is_not_there_is_named(database: Path) -> None:
-    assert refusal(database, judged("keys.md", "kyes.md")).startswith(
-        "1 judged documents are not in the table: kyes.md."
-    )
+    assert refusal(database, judged("keys.md", "kyes.md")).startswith("1 judged document is not in the table: kyes.md.")
 
 
 def test_an_outdated_document_must_be_there_too(database: Path) -> None:
@@ -74,7 +72,7 @@ def test_an_outdated_document_must_be_there_too(database: Path) -> None:
 def test_a_heading_must_be_one_of_its_own_document(database: Path) -> None:
     sentence = refusal(database, judged("old.md", sections=(Section("old.md", "By hand"),)))
 
-    assert sentence.startswith("1 judged sections are not in the table: old.md: By hand.")
+    assert sentence.startswith("1 judged section is not in the table: old.md: By hand.")
 
 
 def test_a_document_without_text_resolves_by_the_indexers_record(database: Path) -> None:

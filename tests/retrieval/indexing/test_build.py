@@ -417,6 +417,9 @@ def test_progress_is_told_of_files_bytes_and_chunks(options: Options) -> None:
         def embedded(self, texts: int, tokens: int) -> None:
             raise AssertionError("nothing is embedded")
 
+        def waiting(self, why: str, seconds: float) -> None:
+            raise AssertionError("nothing is embedded")
+
     summary = build_table(options, Counter())
     assert told == {"found": 2, "files": 2, "bytes": summary.bytes, "chunks": summary.chunks}
     assert stages == [

@@ -24,11 +24,13 @@ class Run:
         given = {"openai_base_url": server.url, "embedding_model": MODEL} | settings
         self.kept: dict[str, list[float]] = {}
         self.told: list[tuple[int, int]] = []
+        self.waits: list[str] = []
         self.embedder = DocumentEmbedder(
             Endpoint(load_settings(**given)),
             dimensions,
             self._keep,
             lambda texts, tokens: self.told.append((texts, tokens)),
+            lambda why, _seconds: self.waits.append(why),
         )
 
     def __call__(self, texts: Sequence[str]) -> Spent:
@@ -99,13 +101,20 @@ def test_the_wait_that_is_asked_for_holds_back_every_request(
 ) -> None:
     paused: list[float] = []
 
-    def note(_embedder: DocumentEmbedder, _attempt: int, asked: float) -> None:
+    def note(_embedder: DocumentEmbedder, _attempt: int, asked: float, _why: str) -> None:
         paused.append(asked)
 
     monkeypatch.setattr(DocumentEmbedder, "_pause", note)
     embedding_server.fail("status", status=429, headers={"Retry-After": "17"}, times=1)
     Run(embedding_server)(texts(3))
     assert paused == [17.0]
+
+
+def test_a_wait_is_told_once_for_all_requests_that_it_holds_back(embedding_server: EmbeddingServer) -> None:
+    embedding_server.fail("status", status=503, times=CONCURRENCY)
+    run = Run(embedding_server)
+    run(texts(8 * CONCURRENCY))
+    assert run.waits == ["The embeddings provider answered with status 503."]
 
 
 def test_a_wait_of_hours_ends_the_run(embedding_server: EmbeddingServer) -> None:

@@ -169,7 +169,7 @@ def test_a_file_without_a_document_is_refused_and_says_why(options: Options) -> 
         build_table(options)
 
     assert refused.value.code is ErrorCode.NOTHING_INDEXED
-    assert "1 files: not JSON." in refused.value.sentence
+    assert "1 document: not JSON." in refused.value.sentence
 
 
 def test_another_file_is_no_source(tmp_path: Path) -> None:

@@ -136,6 +136,16 @@ class TestAFirstRun:
         assert error.__cause__ is None
         assert not (options.database / "documents.lance").exists()
 
+    def test_a_failure_keeps_the_providers_own_words_to_itself(
+        self, options: Options, embedding_server: EmbeddingServer
+    ) -> None:
+        embedding_server.fail("status", status=404, message="Rotate the key", code="model_not_found")
+        error = refusal(options)
+        assert "status 404" in error.sentence
+        assert "The provider calls it model_not_found. Nothing was embedded; " in error.sentence
+        assert "Rotate" not in error.sentence
+        assert error.__cause__ is None
+
     def test_without_embed_there_are_no_vectors_and_nobody_is_asked(
         self, options: Options, embedding_server: EmbeddingServer
     ) -> None:
@@ -182,7 +192,7 @@ class TestALaterRun:
         (options.source / "more.md").write_text("# More\n\nMore words.\n")
         error = refusal(silent)
         assert error.code is ErrorCode.EMBEDDING_NOT_SET
-        assert "1 chunks" in error.sentence
+        assert "1 chunk has no vector yet" in error.sentence
         assert "--no-embed" in error.sentence
 
     def test_no_embed_drops_the_vectors_and_a_change_of_mind_costs_nothing(

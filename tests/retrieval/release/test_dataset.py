@@ -713,7 +713,10 @@ def test_questions_under_steady_load_never_fail_and_never_mix_releases(
             if turn % 10 == 9:
                 point_at(store, second if turn // 10 % 2 == 0 else first)
             replies = await asyncio.gather(
-                *(retriever.search(SearchRequest(query="signing key zeppelin", limit=50)) for _ in range(4))
+                *(
+                    retriever.search(SearchRequest(query="signing key zeppelin", limit=50, min_score=0))
+                    for _ in range(4)
+                )
             )
             for reply in replies:
                 paths = {hit.path for hit in reply.hits}

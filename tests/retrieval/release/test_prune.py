@@ -171,10 +171,116 @@ def test_a_release_that_is_rolled_back_to_while_it_is_pruned_stays_whole(
         real(doomed)
 
     monkeypatch.setattr(store, "delete", rollback_meanwhile)
-    prune(store, 1, grace=NOW)
+    pruned = prune(store, 1, grace=NOW)
 
     assert_whole(store, ids[0])
     assert manifest_key(ids[0]) in keys(store)
+    assert (pruned.releases, pruned.objects, pruned.bytes) == ((), 0, 0)
+    (note,) = pruned.notes
+    assert ids[0] in note
+
+
+def test_of_many_only_those_are_said_to_be_removed_that_were(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ids = publish_editions(store, tmp_path, 3)
+    before = {stored.key: stored.bytes for stored in store.list("")}
+    real = store.delete
+
+    def rollback_meanwhile(doomed: Any) -> None:
+        monkeypatch.setattr(store, "delete", real)
+        rollback(store, ids[0])
+        real(doomed)
+
+    monkeypatch.setattr(store, "delete", rollback_meanwhile)
+    pruned = prune(store, 1, grace=NOW)
+
+    gone = [key for key in before if key not in keys(store)]
+    assert pruned.releases == (ids[1],)
+    assert (pruned.objects, pruned.bytes) == (len(gone), sum(before[key] for key in gone))
+
+
+# Ids that no clock gave
+
+MADE_UP = ("99991231T235959Z-3f2a9c1b", "99999999T999999Z-3f2a9c1b", "40000101T000000Z-3f2a9c1b")
+
+
+def make_up(store: Store, id_: str) -> None:
+    """Puts a release there that holds what the current one does, under an id that is nobody's."""
+    store.put(manifest_key(id_), replace(pointer_of(store).manifest, release=id_).to_json())
+
+
+def test_releases_with_made_up_ids_are_removed_and_no_other_for_them(store: Store, tmp_path: Path) -> None:
+    ids = publish_editions(store, tmp_path, 3)
+    rollback(store, ids[0])
+    for id_ in MADE_UP:
+        make_up(store, id_)
+
+    pruned = prune(store, 2, grace=NOW)
+
+    assert sorted(pruned.releases) == sorted(MADE_UP)
+    assert released(store) == ids[::-1]
+
+
+def test_a_release_with_a_made_up_id_has_no_grace_for_it(folder: Store, tmp_path: Path) -> None:
+    ids = publish_editions(folder, tmp_path, 2)
+    make_up(folder, MADE_UP[0])
+
+    assert prune(folder, 5).releases == (MADE_UP[0],)
+    assert released(folder) == ids[::-1]
+    assert_whole(folder, ids[1])
+
+
+def test_a_release_with_a_made_up_id_that_was_current_is_spared_as_any_other(folder: Store, tmp_path: Path) -> None:
+    (only,) = publish_editions(folder, tmp_path, 1)
+    make_up(folder, MADE_UP[0])
+    rollback(folder, MADE_UP[0])
+
+    assert prune(folder, 1, grace=NOW).releases == ()
+    assert_whole(folder, MADE_UP[0])
+    rollback(folder, only)
+    assert prune(folder, 1, grace=timedelta(hours=2)).releases == ()
+    long_ago = replace(pointer_of(folder), replaced={MADE_UP[0]: "2020-01-01T00:00:00Z"})
+    folder.put(POINTER_KEY, long_ago.to_json())
+    assert prune(folder, 1).releases == (MADE_UP[0],)
+    assert_whole(folder, only)
+
+
+# Claims that stayed
+
+
+@pytest.mark.parametrize("clean", ["prune", "publish"])
+def test_a_claim_that_stayed_beside_its_release_is_removed_once_it_is_old(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clean: str
+) -> None:
+    ids = publish_editions(store, tmp_path, 2)
+    before = keys(store)
+    for id_ in ids:
+        store.put(pending_key(id_), b"{}")
+
+    def clean_up() -> int:
+        if clean == "prune":
+            return prune(store, 2).objects
+        count = len(keys(store))
+        assert publish(tmp_path / "db", store).unchanged
+        return count - len(keys(store))
+
+    assert clean_up() == 0
+    later = type("Later", (Clock,), {"now": classmethod(lambda _, tz=None: Clock.now(tz) + timedelta(days=2))})
+    monkeypatch.setattr(history, "datetime", later)
+    assert clean_up() == 2
+    assert keys(store) == before
+    assert_whole(store, ids[1])
+
+
+def test_a_claim_of_a_release_without_a_manifest_of_its_own_stays(folder: Store, database: Path) -> None:
+    release = publish(database, folder).release
+    folder.put(pending_key(release), pointer_of(folder).manifest.to_json())
+    folder.delete([manifest_key(release)])
+
+    history.clean(folder, survey(folder), after=NOW)
+
+    assert pending_key(release) in keys(folder)
 
 
 def test_publishing_prunes_where_it_is_asked_to(folder: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

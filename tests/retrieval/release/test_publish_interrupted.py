@@ -28,7 +28,7 @@ from retrieval.release.manifest import (
     pending_key,
 )
 from retrieval.release.publish import Published, publish
-from retrieval.release.store import S3Store, Store
+from retrieval.release.store import Denied, S3Store, Store
 from tests.retrieval.release.releasing import (
     NOW,
     Heard,
@@ -252,9 +252,27 @@ def test_who_may_not_delete_may_publish_and_is_told(
     published = publish(database, folder, keep=1, leftovers_after=NOW)
 
     assert_whole(folder, published.release)
-    assert len(published.notes) == 1
-    assert "does not allow it" in published.notes[0]
+    assert len(published.notes) == 2
+    assert all("does not allow it" in note for note in published.notes)
     assert publish(database, folder).unchanged
+
+
+def test_a_claim_that_may_not_be_removed_is_a_note_and_goes_with_the_next_clean_up(
+    store: Store, database: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise Denied("No.", "s3:DeleteObject")
+
+    monkeypatch.setattr(store, "delete", refuse)
+    published = publish(database, store, keep=1)
+    monkeypatch.undo()
+
+    (note,) = published.notes
+    assert published.release in note
+    assert "s3:DeleteObject" in note
+    assert pending_key(published.release) in keys(store)
+    assert publish(database, store, leftovers_after=NOW).unchanged
+    assert keys(store) == [POINTER_KEY, manifest_key(published.release), part_key(published.release, 0)]
 
 
 def test_who_may_not_list_unfinished_uploads_removes_the_rest_and_is_told_the_right(

@@ -1,4 +1,4 @@
-"""Rolling back to a release while it is pruned, in every order of their steps: what is current has all of its parts."""
+"""Releases that are pruned while others need them, in every order of steps: what is current has all of its parts."""
 
 from __future__ import annotations
 
@@ -12,10 +12,21 @@ import pytest
 
 from retrieval.errors import BedivereError, ErrorCode
 from retrieval.release import history
-from retrieval.release.history import prune, rollback
+from retrieval.release.history import current, heal, prune, rollback, survey
+from retrieval.release.manifest import POINTER_KEY, manifest_key
+from retrieval.release.publish import publish
 from retrieval.release.store import Store
 from tests.retrieval.release.crafted import MemoryStore
-from tests.retrieval.release.releasing import MAX_BYTES, NOW, Clock, assert_whole, keys, pointer_of, publish_editions
+from tests.retrieval.release.releasing import (
+    MAX_BYTES,
+    NOW,
+    Clock,
+    assert_whole,
+    keys,
+    pointer_of,
+    publish_editions,
+    write,
+)
 
 ROLLBACK, PRUNE = "rollback", "prune"
 TO_THE_END = 1000
@@ -71,6 +82,72 @@ class _Turn:
             return self._turns.take(self._who, lambda: ask(*arguments, **options))
 
         return take
+
+
+class Actor:
+    """Somebody who shares a store, and goes on only as far as is said."""
+
+    def __init__(self, store: Store, act: Callable[[Store], object]) -> None:
+        self.outcome: object = None
+        self._store = store
+        self._stops: Callable[[str, str], bool] = lambda _name, _key: False
+        self._ended = False
+        self._going, self._stopped = threading.Semaphore(0), threading.Semaphore(0)
+        threading.Thread(target=self._run, args=(act,), daemon=True).start()
+
+    def go(self, before: Callable[[str, str], bool] = lambda _name, _key: False) -> None:
+        """Returns when it is about to do what `before` says, of a method's name and its key, or has ended."""
+        if not self._ended:
+            self._stops = before
+            self._going.release()
+            self._stopped.acquire()
+
+    def _run(self, act: Callable[[Store], object]) -> None:
+        self._going.acquire()
+        try:
+            self.outcome = act(cast("Store", self))
+        except BedivereError as error:
+            self.outcome = error
+        finally:
+            self._ended = True
+            self._stopped.release()
+
+    def __getattr__(self, name: str) -> Any:
+        ask = getattr(self._store, name)
+
+        def stop_or_ask(*arguments: Any, **options: Any) -> object:
+            if self._stops(name, str(arguments[0]) if arguments else ""):
+                self._stopped.release()
+                self._going.acquire()
+            return ask(*arguments, **options)
+
+        return stop_or_ask
+
+
+def deleting(name: str, _key: str) -> bool:
+    return name == "delete"
+
+
+def looking(name: str, key: str) -> bool:
+    return (name, key) == ("get", POINTER_KEY)
+
+
+def reading_a_claim(name: str, key: str) -> bool:
+    return name == "get" and key.endswith("/pending.json")
+
+
+def flipping(name: str, key: str) -> bool:
+    return (name, key) == ("put", POINTER_KEY)
+
+
+def after_steps(count: int) -> Callable[[str, str], bool]:
+    left = [count]
+
+    def is_next(_name: str, _key: str) -> bool:
+        left[0] -= 1
+        return left[0] < 0
+
+    return is_next
 
 
 def copy_of(store: Store) -> dict[str, bytes]:
@@ -149,6 +226,69 @@ def test_wherever_the_two_take_turns_twice_what_is_current_is_whole(
             put_back(store, before)
             _, outcomes = run(store, two[0], [first] * some + [second] * others + [first] * TO_THE_END)
             check(store, two, outcomes)
+
+
+@pytest.mark.parametrize("pauses", [(deleting,), (reading_a_claim, deleting)])
+def test_a_manifest_that_is_written_anew_too_late_takes_no_part_from_what_is_current(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pauses: tuple[Callable[[str, str], bool], ...]
+) -> None:
+    store = MemoryStore()
+    old, new = publish_editions(store, tmp_path, 2)
+    monkeypatch.setattr(history, "datetime", Clock)
+    before = copy_of(store)
+    for steps in range(8):
+        for more in range(5):
+            put_back(store, before)
+            pruner = Actor(store, lambda shared: prune(shared, 1, grace=NOW))
+            pruner.go(before=deleting)
+            rollback(store, old)
+            seen = current(store)
+            healer = Actor(store, lambda shared, seen=seen: heal(shared, seen))
+            back = Actor(store, lambda shared: rollback(shared, new))
+            again = Actor(store, lambda shared: rollback(shared, old))
+
+            # Its manifest is withdrawn while it is current, and it ceases to be current amid its healing.
+            back.go(before=flipping)
+            pruner.go(before=looking)
+            healer.go(before=after_steps(steps))
+            back.go()
+            for pause in pauses:
+                pruner.go(before=pause)
+                healer.go(before=after_steps(more))
+            again.go(before=flipping)
+            healer.go()
+            pruner.go()
+            again.go()
+
+            rolled_back = again.outcome == (new, old)
+            assert_whole(store, old if rolled_back else new)
+            assert isinstance(pruner.outcome, history.Pruned)
+            assert not (rolled_back and pruner.outcome.releases)
+            # Of a claim that stayed nothing is left once it is old.
+            history.clean(store, survey(store), after=NOW)
+            assert not [key for key in keys(store) if key.endswith("pending.json")]
+
+
+def test_a_release_whose_publisher_stalls_before_its_manifest_is_not_pruned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = MemoryStore()
+    publish_editions(store, tmp_path, 1)
+    write(tmp_path, 2)
+    publisher = Actor(store, lambda shared: publish(tmp_path / "db", shared))
+    publisher.go(before=lambda name, key: name == "put" and key.endswith("/manifest.json"))
+    stalled = pointer_of(store).release
+    (tmp_path / "elsewhere").mkdir()
+    write(tmp_path / "elsewhere", 3)
+    publish(tmp_path / "elsewhere/db", store)
+    monkeypatch.setattr(history, "datetime", Clock)
+
+    assert manifest_key(stalled) in keys(store)
+    assert stalled not in prune(store, 1, grace=NOW).releases
+    publisher.go()
+    rollback(store, stalled)
+    assert_whole(store, stalled)
+    assert not [key for key in keys(store) if key.endswith("pending.json")]
 
 
 def check(store: Store, two: list[str], outcomes: dict[str, object]) -> bool:

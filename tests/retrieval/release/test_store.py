@@ -378,10 +378,19 @@ def test_a_server_that_is_not_there_is_unreachable(s3: S3Server, monkeypatch: py
         assert code_of(lambda: store.get("current.json", max_bytes=1)) == ErrorCode.STORE_UNREACHABLE
 
 
-def test_an_endpoint_that_is_no_address_is_said_so(s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", "nonsense")
+@pytest.mark.parametrize("endpoint", ["nonsense", "ftp://127.0.0.1:9", "file:///etc"])
+@pytest.mark.parametrize("name", ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"])
+def test_an_endpoint_that_is_no_address_of_http_is_said_so(
+    s3: S3Server, monkeypatch: pytest.MonkeyPatch, name: str, endpoint: str
+) -> None:
+    monkeypatch.delenv("AWS_ENDPOINT_URL_S3")
+    monkeypatch.setenv(name, endpoint)
 
-    assert code_of(lambda: S3Store("some-bucket")) == ErrorCode.INVALID_ARGUMENT
+    with pytest.raises(BedivereError) as caught:
+        S3Store("some-bucket", attempts=1).get("current.json", max_bytes=1)
+
+    assert caught.value.code == ErrorCode.INVALID_ARGUMENT
+    assert "not an http or https address" in caught.value.sentence
 
 
 def test_a_profile_that_does_not_exist_is_denied(s3: S3Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

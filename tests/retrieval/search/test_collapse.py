@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from retrieval.search.collapse import MAX_MATCHED_HEADINGS, by_document
+from retrieval.layout import Column, lay_out
+from retrieval.search.collapse import MAX_MATCHED_HEADINGS, by_document, limits
 from retrieval.search.fusion import Ranked
 from retrieval.types import Row
 
@@ -38,6 +39,12 @@ def test_versions_of_a_document_are_two_documents() -> None:
 
 def test_a_chunk_without_a_document_stands_for_itself() -> None:
     assert [group.matching_chunk_count for group in by_document([ranked(None, 0), ranked(None, 0)])] == [1, 1]
+
+
+def test_a_table_that_names_no_documents_says_that_nothing_is_collapsed() -> None:
+    columns = [Column("text", "string", "text"), Column("path", "string", "text")]
+    assert limits(lay_out(columns, [], "text")) is None
+    assert "hits are not collapsed" in (limits(lay_out(columns[:1], [], "text")) or "")
 
 
 def test_nothing_collapses_to_nothing() -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from retrieval.search.expand import MAX_CONTEXT_CHARS, SECTION_REACH, contexts, spans
+from retrieval.layout import Column, lay_out
+from retrieval.search.expand import MAX_CONTEXT_CHARS, SECTION_REACH, contexts, limits, spans
 from retrieval.types import Expansion, Row, Span
 
 NEIGHBORS = Expansion("neighbors", before=1, after=1)
@@ -32,6 +33,23 @@ def test_spans_that_touch_are_read_once() -> None:
 @pytest.mark.parametrize("expansion", [Expansion("none"), Expansion("neighbors", before=0, after=0)])
 def test_nothing_is_read_where_nothing_around_is_asked_for(expansion: Expansion) -> None:
     assert spans([chunk(5)], expansion) == []
+
+
+@pytest.mark.parametrize(
+    ("names", "missing"),
+    [
+        (["path", "chunk"], None),
+        (["path"], "The table has no whole numbers in a column 'chunk', so hits are not expanded."),
+        (["chunk"], "The table has no column that names the document of a chunk, so hits are not expanded."),
+    ],
+)
+def test_a_table_that_cannot_be_read_around_a_hit_says_so(names: list[str], missing: str | None) -> None:
+    kinds: dict[str, Column] = {
+        "text": Column("text", "string", "text"),
+        "path": Column("path", "string", "text"),
+        "chunk": Column("chunk", "int64", "integer"),
+    }
+    assert limits(lay_out([kinds[name] for name in ["text", *names]], [], "text")) == missing
 
 
 def test_a_chunk_without_a_number_or_a_document_is_not_looked_around() -> None:

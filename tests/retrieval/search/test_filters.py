@@ -241,6 +241,8 @@ def test_a_text_that_would_be_code_finds_itself_and_nothing_else(tmp_path: Path,
         ({"select": {"lte": 10**30}}, [0, 1, 4]),
         ({"select": {"gte": 10**30}}, []),
         ({"select": {"exists": "false"}}, [2, 3]),
+        ({"f": {"exists": True}}, [0, 4]),
+        ({"f": {"exists": False}}, [1, 2, 3]),
         ({"f": 2}, [4]),
         ({"f": {"gte": 1}}, [0, 4]),
         ({"f": {"lte": 1.5}}, [0]),
@@ -250,6 +252,9 @@ def test_a_text_that_would_be_code_finds_itself_and_nothing_else(tmp_path: Path,
         ({"b": {"neq": True}}, [1, 2, 3, 4]),
         ({"t": "2024-05-31"}, [2]),
         ({"t": {"lte": "2024-05-31"}}, [2]),
+        ({"t": "2024-05"}, [2]),
+        ({"t": {"gte": "2024-06"}}, [3]),
+        ({"t": {"lte": "2024"}}, [2, 3]),
         ({"t": {"gte": "2024-06-01T02:00+02:00"}}, [3]),
         ({"t": {"neq": "2024-05-31"}}, [0, 1, 3, 4]),
         ({"order": "final", "select": {"gte": 1}}, [0]),
@@ -260,6 +265,48 @@ def test_a_filter_finds_the_rows_that_its_words_say(
     people: Rows, filters: Mapping[str, object], found: list[int]
 ) -> None:
     assert people.asked(filters) == found
+
+
+def test_columns_of_days_and_of_short_floats_are_compared_as_others_are(tmp_path: Path) -> None:
+    infinite = float("inf")
+    table = pa.table(
+        {
+            "text": ["a", "b", "c", "d"],
+            "day": pa.array(["2023-12-31", "2024-01-01", "2024-01-31", None]).cast(pa.date32()),
+            "short": pa.array([1.5, float("nan"), infinite, None], pa.float32()),
+        }
+    )
+    columns = [
+        Column("text", "string", "text"),
+        Column("day", "date32[day]", "time"),
+        Column("short", "float", "number"),
+    ]
+    database = lancedb.connect(tmp_path).create_table("t", table)
+
+    def found(**filters: object) -> str:
+        where = parse(filters, columns, lay_out(columns, [], "text"))
+        assert where is not None
+        return "".join(database.search().where(quoted(where)).to_arrow().column("text").to_pylist())
+
+    assert found(day="2024-01") == "bc"
+    assert found(day={"gte": "2024"}) == "bc"
+    assert found(day={"lte": "2023"}) == "a"
+    assert found(day={"gte": "2024-01", "lte": "2024-01"}) == "bc"
+    assert found(day={"neq": "2024-01"}) == "ad"
+    assert found(short={"exists": True}) == "a"
+    assert found(short={"exists": False}) == "bcd"
+
+
+def test_a_column_whose_name_has_quotes_is_compared_as_others_are(tmp_path: Path) -> None:
+    names = ["a'b", 'a"b', "a\\b"]
+    table = pa.table({"text": ["x", "y"], **{name: ["p", None] for name in names}})
+    columns = [Column(name, "string", "text") for name in table.column_names]
+    database = lancedb.connect(tmp_path).create_table("t", table)
+    for name in names:
+        for comparison in ("p", {"prefix": "p"}, {"exists": True}, {"neq": "q", "gte": "a"}):
+            where = parse({name: comparison}, columns, lay_out(columns, [], "text"))
+            assert where is not None
+            assert database.search().where(quoted(where)).to_arrow().column("text").to_pylist() == ["x"]
 
 
 OURS = [
@@ -275,6 +322,7 @@ OURS = [
     Column("price", "decimal128(10, 2)", "number"),
     Column("at", "timestamp[us, tz=Asia/Tokyo]", "time"),
     Column("clock", "time64[us]", "time"),
+    Column("half", "halffloat", "number"),
     Column("flag", "bool", "boolean"),
     Column("vector", "fixed_size_list<item: float>[3]", "other"),
     Column("back`tick", "string", "text"),
@@ -288,6 +336,11 @@ def ours() -> Layout:
 @pytest.mark.parametrize("name", ["superseded_by", "supersededBy", "Superseded-By", "metadata.superseded_by"])
 def test_a_field_may_be_named_as_a_reply_or_the_table_names_it(name: str) -> None:
     assert parse({name: "x"}, OURS, ours()) == Condition("superseded_by", "eq", "x")
+
+
+@pytest.mark.parametrize("name", ["supersededby!", "superseded.by", "super'seded_by", "sta/tus"])
+def test_a_field_is_not_guessed_from_a_name_with_other_marks(name: str) -> None:
+    assert refusal({name: "x"}).startswith("There is no field")
 
 
 def test_the_path_of_another_tools_table_goes_by_the_name_that_replies_give_it() -> None:
@@ -344,6 +397,7 @@ def test_what_serves_search_itself_is_no_field(name: str) -> None:
         ({"price": 3}, "only exists can be asked"),
         ({"at": "2024-01-01"}, "only exists can be asked"),
         ({"clock": "10:00"}, "only exists can be asked"),
+        ({"half": 1.5}, "only exists can be asked"),
         ({"vector": 1}, "There is no field 'vector'"),
     ],
 )

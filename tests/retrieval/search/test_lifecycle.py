@@ -93,7 +93,18 @@ def test_a_chain_that_leaves_the_documents_ends_in_the_name_that_is_written() ->
 
 def test_a_circle_of_successors_ends() -> None:
     one, two = document("a.md", by="b.md"), document("b.md", by="a.md", title="B")
-    assert end("a.md", one, two) == lifecycle.Succession(None, "B")
+    assert end("a.md", one, two) == lifecycle.Succession(circle=("a.md", "B"))
+
+
+def test_a_line_that_leads_into_a_circle_names_those_that_go_round() -> None:
+    chain = [document("a.md", by="b.md"), document("b.md", by="c.md"), document("c.md", by="b.md")]
+    assert end("a.md", *chain).circle == ("b.md", "c.md")
+
+
+def test_a_way_out_of_a_circle_is_taken() -> None:
+    one, two, three = document("a.md", by="b.md"), document("b.md", by="a.md, c.md"), document("c.md")
+    assert end("a.md", one, two, three).document == three
+    assert end("b.md", one, two, three).document == three
 
 
 def test_of_several_successors_the_first_that_holds_counts() -> None:
@@ -148,6 +159,98 @@ def test_a_label_tells_status_date_and_successor() -> None:
 def test_a_label_of_a_final_document_with_an_absent_successor_says_superseded() -> None:
     one = document("a.md", status="Final", by="ADR-99")
     assert lifecycle.label(one, Catalog.of_documents([one]), WORDS) == "Superseded; replaced by ADR-99"
+
+
+@pytest.mark.parametrize("named", ["self.md", "./self.md", "[this](self.md)", "Myself", "docs/../self"])
+def test_a_document_that_names_itself_is_said_to(named: str) -> None:
+    one = document("self.md", title="Myself", by=named)
+    catalog = Catalog.of_documents([one])
+    assert lifecycle.label(one, catalog, WORDS) == "Superseded; it names itself as its successor"
+    two = document("two.md", by="self.md")
+    catalog = Catalog.of_documents([one, two])
+    assert lifecycle.label(two, catalog, WORDS) == "Superseded; its successor, Myself, names itself as its own"
+
+
+def test_a_name_that_another_document_has_too_is_not_the_documents_own() -> None:
+    one, two = document("a/guide.md", by="guide.md"), document("b/guide.md")
+    assert end("a/guide.md", one, two).document == two
+
+
+def test_a_label_says_that_a_chain_is_a_circle() -> None:
+    documents = [document(f"{name}.md", title=name.upper(), by=f"{to}.md") for name, to in ("ab", "bc", "ca")]
+    catalog = Catalog.of_documents(documents)
+    assert lifecycle.label(documents[1], catalog, WORDS) == (
+        "Superseded; its successors lead round in a circle: B, C, A"
+    )
+
+
+def told(first: Document, *others: Document, passes: bool = True) -> str:
+    return lifecycle.note(first, Catalog.of_documents([first, *others]), WORDS, passes=passes)
+
+
+def test_a_note_says_what_has_taken_the_place_and_how_to_see_what_was_left_out() -> None:
+    one, two = document("1.md", title="Chain one", by="2.md"), document("2.md", title="Chain two", by="3.md")
+    three = document("3.md", title="Chain three")
+    assert told(one, two, three) == (
+        "Chain one (1.md) is outdated (superseded) and left out: Chain three (3.md) has taken its place; "
+        "pass includeOutdated true to see it."
+    )
+    assert "has taken its place, and does not pass the filters; pass includeOutdated" in told(
+        one, two, three, passes=False
+    )
+
+
+def test_a_note_names_a_successor_that_is_not_indexed_as_it_is_written() -> None:
+    one = document("pep-0345.md", title="PEP 345", status="Superseded", by="Core metadata, at packaging.python.org")
+    assert told(one) == (
+        "PEP 345 (pep-0345.md) is outdated (Superseded) and left out: its successor, Core metadata, at "
+        "packaging.python.org, is not among the current documents; pass includeOutdated true to see it."
+    )
+
+
+def test_a_note_without_a_successor_says_how_to_see_the_document() -> None:
+    assert told(document("a.md", status="draft")) == (
+        "a.md is outdated (draft) and left out; pass includeOutdated true to see it."
+    )
+    assert ": it names itself as its successor; pass" in told(document("a.md", by="a.md"))
+
+
+@pytest.mark.parametrize(
+    "filters",
+    [
+        {"status": "superseded"},
+        {"Status": "Superseded by ADR-12"},
+        {"metadata.status": {"eq": "draft"}},
+        {"status": ["final", "deprecated"]},
+        {"status": {"in": ["withdrawn"]}},
+        {"status": {"prefix": "superseded"}},
+        {"owner": "platform", "status": "archived"},
+        {"supersededBy": "b.md"},
+        {"superseded_by": {"exists": True}},
+    ],
+)
+def test_a_filter_that_names_what_hides_a_document_asks_for_it(filters: Mapping[str, object]) -> None:
+    assert lifecycle.asks_for_outdated(filters, WORDS)
+
+
+@pytest.mark.parametrize(
+    "filters",
+    [
+        {},
+        {"status": "final"},
+        {"status": {"neq": "superseded"}},
+        {"status": {"exists": True}},
+        {"status": None},
+        {"status": 3},
+        {"status": {"gte": "draft"}},
+        {"title": "draft"},
+        {"superseded_by": {"exists": "false"}},
+        {"superseded_by": {"neq": "b.md"}},
+    ],
+)
+def test_any_other_filter_does_not(filters: Mapping[str, object]) -> None:
+    assert not lifecycle.asks_for_outdated(filters, WORDS)
+    assert not lifecycle.asks_for_outdated({"status": "superseded"}, ["end of life"])
 
 
 def sql(where: Where) -> str:

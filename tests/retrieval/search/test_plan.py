@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from retrieval.search.plan import IDENTIFIER_BOOST, Match, Phrase, Searchable, plan_text
+from retrieval.search.plan import IDENTIFIER_BOOST, PART_BOOST, Match, Phrase, Searchable, plan_text
 from retrieval.search.text import MAX_TERMS
 
 EVERYTHING = Searchable(text="search_text", title="title", heading="heading", identifiers="idents")
@@ -17,7 +17,22 @@ def test_a_plain_table_is_searched_in_its_text_alone() -> None:
 def test_identifiers_of_the_question_are_searched_in_their_own_column() -> None:
     plan = plan_text("what does ARGOCD_OPTS do", EVERYTHING)
     assert plan is not None
-    assert Match("idents", "argocd_opts argocd opts", IDENTIFIER_BOOST) in plan.parts
+    assert Match("idents", "argocd_opts", IDENTIFIER_BOOST) in plan.parts
+
+
+def test_the_words_of_a_name_are_searched_with_less_weight_so_that_its_other_spelling_is_found() -> None:
+    plan = plan_text("syncWave", EVERYTHING)
+    assert plan is not None
+    assert Match("idents", "sync wave", PART_BOOST) in plan.parts
+    assert PART_BOOST < IDENTIFIER_BOOST
+
+
+def test_a_dotted_or_hyphenated_name_is_searched_as_a_whole_alone() -> None:
+    plan = plan_text("sync-wave and argocd.argoproj.io/skip", EVERYTHING)
+    assert plan is not None
+    assert [part.terms for part in plan.parts if part.column == "idents"] == [
+        "sync-wave argocd.argoproj.io/skip",
+    ]
 
 
 def test_titles_and_headings_weigh_less_than_the_text() -> None:
@@ -65,4 +80,4 @@ def test_a_long_question_is_cut_to_the_words_that_are_searched() -> None:
 def test_the_number_of_parts_is_bounded_however_many_phrases_are_quoted() -> None:
     plan = plan_text(" ".join(f'"a{n} b{n}"' for n in range(30)), EVERYTHING)
     assert plan is not None
-    assert len(plan.parts) <= 8
+    assert len(plan.parts) <= 9

@@ -8,7 +8,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retrieval.search.text import first_terms, fold, identifier_terms, identifiers, nfc, phrases, words
+from retrieval.search.text import (
+    first_terms,
+    fold,
+    has_unspaced,
+    identifier_spans,
+    identifier_terms,
+    identifiers,
+    is_hyphenated,
+    nfc,
+    phrases,
+    quoted,
+    quoted_spans,
+    words,
+)
 
 
 @pytest.mark.parametrize(
@@ -42,7 +55,9 @@ def test_names_that_a_reader_would_copy_are_identifiers(name: str) -> None:
     assert name.lower() in identifier_terms(f"Set `{name}`.").split()
 
 
-@pytest.mark.parametrize("word", ["plain", "Capitalised", "RBAC", "end.", "(parenthesis)", "don't", "1200", "—", "a"])
+@pytest.mark.parametrize(
+    "word", ["plain", "Capitalised", "RBAC", "end.", "(parenthesis)", "don't", "1200", "—", "a", "i.e.", "U.S."]
+)
 def test_words_of_prose_are_no_identifiers(word: str) -> None:
     assert identifiers(f"Just {word} here") == []
 
@@ -138,3 +153,24 @@ def test_folding_again_changes_nothing_and_composition_makes_no_difference(text:
 def test_a_long_run_of_marks_is_folded_in_linear_time() -> None:
     marks = "\N{COMBINING COMMA ABOVE RIGHT}\N{COMBINING GRAVE ACCENT}" * 100_000
     assert set(fold(f"A{marks}")) <= {"A", "\N{COMBINING GRAPHEME JOINER}"}
+
+
+def test_an_identifier_is_found_where_it_stands_without_the_punctuation_around_it() -> None:
+    text = "Set (ARGOCD_OPTS), or pass --force."
+    assert [text[start:end] for start, end in identifier_spans(text)] == ["ARGOCD_OPTS", "--force"]
+
+
+def test_a_word_of_letters_and_hyphens_may_be_prose_and_other_names_may_not() -> None:
+    assert [name for name in ("read-only", "sync_wave", "--force", "v2-beta", "a.b-c") if is_hyphenated(name)] == [
+        "read-only"
+    ]
+
+
+def test_quoted_text_is_given_without_its_quotes_and_with_them_where_it_stands() -> None:
+    query = 'why "shallow clone" or “depth”'
+    assert quoted(query) == ["shallow clone", "depth"]
+    assert [query[start:end] for start, end in quoted_spans(query)] == ['"shallow clone"', "“depth”"]
+
+
+def test_scripts_without_spaces_are_told_from_those_with() -> None:
+    assert [word for word in ("word", "мир", "中文", "ไทย") if has_unspaced(word)] == ["中文", "ไทย"]

@@ -56,14 +56,34 @@ def test_what_is_no_number_is_refused(written: object) -> None:
         (TIME, "2024-05-31T02:00:00+02:00", (FIRST, None)),
         (TIME, "2024-05-31T00:00:00Z", (FIRST, None)),
         (DAY, "2024-05-31", (date(2024, 5, 31), None)),
+        (DAY, "2024-05", (date(2024, 5, 1), date(2024, 6, 1))),
+        (DAY, "2024-12", (date(2024, 12, 1), date(2025, 1, 1))),
+        (DAY, "1066", (date(1066, 1, 1), date(1067, 1, 1))),
+        (TIME, "2024-05", (datetime(2024, 5, 1), NEXT)),  # noqa: DTZ001
+        (TIME, "2024", (datetime(2024, 1, 1), datetime(2025, 1, 1))),  # noqa: DTZ001
     ],
 )
-def test_a_day_has_an_end_and_a_time_has_none(column: Column, written: str, moment: tuple[object, object]) -> None:
+def test_a_day_a_month_and_a_year_have_an_end_and_a_time_has_none(
+    column: Column, written: str, moment: tuple[object, object]
+) -> None:
     assert values.as_time(column, "t", written) == moment
 
 
 @pytest.mark.parametrize(
-    "written", ["yesterday", "2024", "2024-13-01", "1066-10-14", "9999-12-31", "0001-01-01T00:00+02:00", 2024, None]
+    "written",
+    [
+        "yesterday",
+        "2024-13-01",
+        "2024-13",
+        "0000",
+        "1066",
+        "24",
+        "1066-10-14",
+        "9999-12-31",
+        "0001-01-01T00:00+02:00",
+        2024,
+        None,
+    ],
 )
 def test_what_is_no_time_that_can_be_compared_is_refused(written: object) -> None:
     with pytest.raises(BedivereError) as raised:

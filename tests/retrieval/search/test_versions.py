@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from retrieval.catalog import Catalog, Document
 from retrieval.search.filters import NOTHING, AllOf, AnyOf, Condition, Not, Where
-from retrieval.search.versions import Choice, chosen, newest, order
+from retrieval.search.versions import Choice, chosen, newest, order, preference, same
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,29 @@ def begins(prefix: str) -> Condition:
 
 def test_the_newest_is_found_for_each_collection() -> None:
     catalog = catalog_of("a@2.9:", "a@2.10:", "b@1:", "@3:", "@4-rc1:", "c:", "")
-    assert newest(catalog) == {"a": "2.10", "b": "1", "": "4-rc1"}
+    assert newest(catalog) == {"a": "2.10", "b": "1", "": "3"}
+
+
+@pytest.mark.parametrize(
+    ("there", "served"),
+    [
+        (["3.0-beta", "2.10", "2.9"], "2.10"),
+        (["3.0.0-next.1", "2.10", "main"], "2.10"),
+        (["3.0-rc1", "3.0-beta", "main"], "3.0-rc1"),
+        (["main", "whatever"], "main"),
+        (["2.10", "2.x-dev", "latest", "stable"], "stable"),
+        (["3.0.post1", "3.0"], "3.0.post1"),
+    ],
+)
+def test_a_release_is_served_before_a_newer_pre_release(there: list[str], served: str) -> None:
+    assert max(there, key=preference) == served
+    assert newest(catalog_of(*(f"@{version}:" for version in there))) == {"": served}
+
+
+def test_a_pre_release_that_is_left_out_is_told_first() -> None:
+    choice = chosen(catalog_of("a@2.9:", "a@2.10:", "a@3.0-beta:"), None, None)
+    assert choice.where == Not(AnyOf((begins("a@2.9:"), begins("a@3.0-beta:"))))
+    assert choice.note == "Searched in the newest release, 2.10 of a; pass version for another: 3.0-beta, 2.9."
 
 
 def test_without_a_version_older_ones_are_left_out_and_the_note_says_so() -> None:
@@ -117,6 +139,55 @@ def test_collection_and_version_asked_for_are_one_set() -> None:
 @pytest.mark.parametrize("asked", ["v2.1", "2.1.0", "V2.1.0"])
 def test_a_version_may_be_spelled_otherwise(asked: str) -> None:
     assert chosen(catalog_of("@2.1:", "@2.2:"), None, asked).where == begins("@2.1:")
+
+
+@pytest.mark.parametrize(
+    ("indexed", "asked"),
+    [("v2.10.1-rc1", "2.10.1-rc1"), ("2.10.1-rc1", "v2.10.1-rc1"), ("v2.1.0-RC.1", "2.1rc1"), ("2.x", "v2.x")],
+)
+def test_a_pre_release_may_be_spelled_otherwise(indexed: str, asked: str) -> None:
+    assert chosen(catalog_of(f"@{indexed}:", "@2.2:"), None, asked).where == begins(f"@{indexed}:")
+
+
+@pytest.mark.parametrize(
+    ("one", "other"), [("2.1-1.1", "2.1-11"), ("2.1-foo", "2.1-bar"), ("2.1-ä", "2.1-ö"), ("2.1-rc1", "2.1"), ("v", "")]
+)
+def test_versions_that_only_sort_alike_are_not_the_same(one: str, other: str) -> None:
+    assert not same(one, other)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        Condition("version", "eq", "1"),
+        Condition("version", "in", ("1", "2")),
+        Not(Condition("version", "eq", "2")),
+        AllOf((Condition("status", "eq", "final"), Condition("version", "lte", "1"))),
+    ],
+)
+def test_who_filters_by_version_chooses_it(asked: Where) -> None:
+    assert chosen(catalog_of("a@1:", "a@2:"), None, None, asked=asked) == Choice()
+    assert chosen(catalog_of("a@1:", "a@2:"), "a", None, asked=asked).where == Condition("collection", "eq", "a")
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        Condition("status", "eq", "final"),
+        Condition("version", "exists", True),
+        AllOf((Condition("version", "exists", True), Condition("version", "neq", ""))),
+    ],
+)
+def test_another_filter_chooses_no_version(asked: Where) -> None:
+    assert chosen(catalog_of("a@1:", "a@2:"), None, None, asked=asked).versions == {"a": "2"}
+
+
+@pytest.mark.parametrize(
+    "asked", [Condition("collection", "eq", "a"), AllOf((Condition("collection", "in", ("a", "z")),))]
+)
+def test_of_collections_that_a_filter_leaves_out_nothing_is_told(asked: Where) -> None:
+    choice = chosen(catalog_of("a@1:", "a@2:", "b@1:", "b@9:"), None, None, asked=asked)
+    assert (choice.where, choice.versions, choice.others) == (Not(begins("a@1:")), {"a": "2"}, ("1",))
 
 
 def test_a_version_that_is_there_letter_by_letter_is_not_mixed_with_other_spellings() -> None:

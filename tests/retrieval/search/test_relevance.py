@@ -1,0 +1,119 @@
+"""When nothing in a table answers."""
+
+from __future__ import annotations
+
+import pytest
+
+from retrieval.indexing.vocabulary import VocabularyBuilder
+from retrieval.search.fusion import Ranked
+from retrieval.search.relevance import NOISE, SIGNAL, THRESHOLDS, judge
+from retrieval.search.vocabulary import Vocabulary
+from retrieval.types import Ran, Row
+
+CHUNKS = (
+    "Rotate the signing key every ninety days.",
+    "A backup of the ledger runs every night.",
+    "Restore the ledger with ledger_restore from a snapshot.",
+    "Import existing resources into the ledger.",
+)
+CALIBRATION = {NOISE: 0.2, SIGNAL: 0.8}
+
+
+def words() -> Vocabulary:
+    builder = VocabularyBuilder()
+    for chunk in CHUNKS:
+        builder.add(chunk, "ledger_restore" if "_" in chunk else "")
+    return Vocabulary.load(builder.to_bytes())
+
+
+def found(text: str = CHUNKS[0], cosine: float | None = None) -> Ranked:
+    return Ranked(Row("a", text, 1.0, None, None, None, None, None, {}), 1.0, "text", text_rank=1, vector_score=cosine)
+
+
+def answers(question: str, ran: Ran = "text", cosine: float | None = None) -> bool:
+    return judge(question, [found(cosine=cosine)], words(), CALIBRATION, ran, None).answers
+
+
+def test_a_question_whose_words_are_known_is_answered() -> None:
+    verdict = judge("how do I rotate keys", [found()], words(), None, "text", None)
+    assert (verdict.answers, verdict.score, verdict.reasons) == (True, 1.0, ())
+
+
+def test_a_question_about_what_no_document_names_is_not_answered_and_is_told_why() -> None:
+    verdict = judge("import with the Terraform provider", [found()], words(), None, "text", None)
+    assert not verdict.answers
+    assert verdict.score < verdict.threshold == THRESHOLDS["text"]
+    assert verdict.reasons == ("no document holds 'Terraform', 'provider'",)
+
+
+def test_one_strange_word_among_many_known_ones_is_no_reason_to_refuse() -> None:
+    assert answers("restore the ledger snapshot from the nightly backup run with existing resources and a gizmo")
+
+
+def test_everyday_words_say_nothing_though_no_document_holds_them() -> None:
+    assert answers("somebody happens to need a huge backup quickly")
+
+
+def test_a_few_small_letters_may_be_a_slip_and_capitals_are_a_name() -> None:
+    assert answers("rotate ky")
+    assert not answers("rotate KMS")
+
+
+def test_an_identifier_that_neither_rows_nor_vocabulary_hold_refuses_a_short_question() -> None:
+    verdict = judge("LEDGER_TURBO_MODE", [found()], words(), None, "text", None)
+    assert (verdict.answers, verdict.score) == (False, 0.0)
+    assert "LEDGER_TURBO_MODE" in verdict.reasons[0]
+
+
+def test_an_identifier_that_a_row_or_the_vocabulary_holds_is_an_answer() -> None:
+    assert answers("ledger_restore")
+    assert judge("--dry-run", [found("Pass --dry-run first.")], words(), None, "text", None).answers
+
+
+@pytest.mark.parametrize("name", ["v9.8.7", "https://example.com/a", "me@example.com", "/srv/ledger", "deadbeef99"])
+def test_what_a_reader_brings_along_need_be_in_no_document(name: str) -> None:
+    assert answers(f"restore the backup of {name}")
+
+
+def test_a_table_without_vocabulary_is_only_asked_for_identifiers() -> None:
+    assert judge("terraform provider", [found()], None, None, "text", None).answers
+    assert not judge("LEDGER_TURBO_MODE", [found()], None, None, "text", None).answers
+
+
+def test_by_meaning_alone_and_without_vocabulary_an_identifier_is_no_reason_to_refuse() -> None:
+    assert judge("LEDGER_TURBO_MODE", [found(cosine=0.5)], None, CALIBRATION, "vector", None).answers
+
+
+@pytest.mark.parametrize("ran", ["hybrid", "vector"])
+def test_a_near_passage_makes_up_for_a_strange_word_and_a_far_one_does_not(ran: Ran) -> None:
+    question = "import existing resources with terraform"
+    assert answers(question, ran, cosine=0.75)
+    assert not answers(question, ran, cosine=0.25)
+
+
+def test_how_near_a_passage_came_counts_for_nothing_without_a_calibration() -> None:
+    near, far = (judge("rotate gizmo key", [found(cosine=c)], words(), None, "hybrid", None) for c in (0.9, 0.1))
+    assert near == far
+
+
+@pytest.mark.parametrize("calibration", [{}, {NOISE: 0.8, SIGNAL: 0.2}, {NOISE: "0.1", SIGNAL: None}])
+def test_a_calibration_that_says_nothing_is_as_none(calibration: dict[str, object]) -> None:
+    one, other = (judge("rotate key", [found(cosine=0.1)], words(), c, "hybrid", None) for c in (calibration, None))
+    assert one == other
+
+
+def test_the_callers_least_score_stands_in_for_the_threshold() -> None:
+    question = "terraform provider"
+    assert judge(question, [found()], words(), None, "text", 0.0).answers
+    assert not judge("rotate gizmo keys", [found()], words(), None, "text", 0.99).answers
+
+
+def test_without_rows_there_is_no_answer() -> None:
+    assert judge("rotate keys", [], words(), None, "text", 0.0) == judge("rotate keys", [], None, None, "text", 0.0)
+    assert not judge("rotate keys", [], words(), None, "text", 0.0).answers
+
+
+@pytest.mark.parametrize("cosine", [-1.0, 0.0, 1.0])
+def test_a_score_is_from_nought_to_one(cosine: float) -> None:
+    for question in ("rotate keys", "zzzyx qqqw"):
+        assert 0 <= judge(question, [found(cosine=cosine)], words(), CALIBRATION, "hybrid", None).score <= 1

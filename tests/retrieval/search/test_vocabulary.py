@@ -1,0 +1,163 @@
+"""The words of an index: which it knows, and what was meant by those it does not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, cast
+
+import lancedb
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from retrieval.indexing.lance import FULL_TEXT
+from retrieval.indexing.vocabulary import VocabularyBuilder
+from retrieval.search.text import fold, identifier_terms
+from retrieval.search.vocabulary import MAX_BYTES, Correction, Vocabulary
+
+TEXTS: Final = (
+    "Rotate the signing keys with rotate_signing_key every ninety days.",
+    "Applications are synchronised; an application is healthy when its resources are.",
+    "Access is denied to anonymous users, access is granted to others.",
+    "The Zürich office keeps a résumé of running jobs; ARGOCD_SYNC_WAVE_DELAY waits.",
+    "Upgrade to release v2.3.1 with --from-snapshot.",
+)
+
+
+def vocabulary(texts: Sequence[str] = TEXTS) -> Vocabulary:
+    builder = VocabularyBuilder()
+    for text in texts:
+        builder.add(fold(text), identifier_terms(text))
+    return Vocabulary.load(builder.to_bytes())
+
+
+def read(question: str) -> str:
+    return vocabulary().correct(question)[0]
+
+
+def test_the_frequency_of_a_word_counts_the_chunks_that_hold_any_form_of_it() -> None:
+    words = vocabulary(["one key", "two keys and a key", "no lock"])
+    assert words.chunks == 3
+    assert (words.frequency("keys"), words.frequency("KEY"), words.frequency("door")) == (2, 2, 0)
+
+
+@pytest.mark.parametrize(
+    "word", ["apply", "applications", "rotating", "Zurich", "resumes", "jobs", "sync", "snapshots", "quark"]
+)
+def test_a_word_is_known_exactly_where_the_text_index_finds_it(
+    word: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    table = lancedb.connect(tmp_path_factory.mktemp("words")).create_table(
+        "words", [{"search_text": fold(text)} for text in TEXTS]
+    )
+    table.create_index("search_text", config=FULL_TEXT["search_text"])
+    query = table.search(fold(word), query_type="fts").select(["search_text", "_score"]).limit(10)
+    assert vocabulary().frequency(word) == len(cast("list[object]", query.to_list()))
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("aplication", "application"),  # left out
+        ("anonymmous", "anonymous"),  # added
+        ("acsess", "access"),  # changed
+        ("rotaet", "rotate"),  # swapped
+        ("zürihc", "zurich"),
+        ("synchronzied", "synchronised"),  # two mistakes in a long word
+    ],
+)
+def test_a_misspelt_word_is_read_as_the_nearest_that_is_known(written: str, meant: str) -> None:
+    question, corrections = vocabulary().correct(f"how is {written} done?")
+    assert question == f"how is {meant} done?"
+    assert corrections == (Correction(written, meant),)
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "applications running",  # known, in whatever form
+        '"aplication healthy"',  # quoted: it is wanted as it stands
+        "ACESS",  # an acronym has no spelling
+        "kye",  # too short to tell
+        "gobs",  # of four letters, one changed is another word
+        "access2",
+        "quarks",
+        "doors",  # no word is near
+    ],
+)
+def test_what_is_known_quoted_short_or_near_nothing_stays(question: str) -> None:
+    assert vocabulary().correct(question) == (question, ())
+
+
+def test_of_words_as_near_the_more_frequent_is_read() -> None:
+    assert vocabulary(["a paster", "a master", "a master"]).correct("xaster")[0] == "master"
+
+
+def test_two_mistakes_in_a_shorter_word_are_only_mended_where_its_letters_stand_in_no_word() -> None:
+    letters = "abcdefghijklmnoprstuvwy"
+    many = " ".join(f"{one}{two}{three}xx" for one in letters for two in letters for three in "aeiou")
+    words = vocabulary(["the redis cache", "rebus debase global", many])
+    assert words.correct("rqzis")[0] == "redis"
+    assert words.correct("qedsi")[0] == "redis"
+    assert words.correct("rebal") == ("rebal", ())
+
+
+def test_a_small_vocabulary_calls_no_letters_odd() -> None:
+    assert vocabulary(["the redis cache"]).correct("rqzis") == ("rqzis", ())
+
+
+def test_an_identifier_is_corrected_as_a_whole_and_in_the_case_of_the_documents() -> None:
+    assert read("what does ARGOCD_SYNC_WVAE_DELAY do") == "what does ARGOCD_SYNC_WAVE_DELAY do"
+    assert read("argocd_sync_wave_delya") == "ARGOCD_SYNC_WAVE_DELAY"
+
+
+def test_an_identifier_that_differs_in_its_digits_is_another() -> None:
+    assert vocabulary(["error ERR_CODE_4031"]).correct("ERR_CODE_4032") == ("ERR_CODE_4032", ())
+
+
+def test_the_identifiers_of_the_table_are_known_whatever_their_case() -> None:
+    assert vocabulary().holds_identifier("Rotate_Signing_Key")
+    assert not vocabulary().holds_identifier("rotate_signing_keys")
+
+
+def test_words_of_scripts_without_spaces_are_left_alone() -> None:
+    assert vocabulary(["中文分词"]).correct("中文分詞") == ("中文分詞", ())
+
+
+@given(st.text(max_size=80))
+def test_any_question_is_answered_and_only_corrected_words_change(question: str) -> None:
+    corrected, corrections = vocabulary().correct(question)
+    assert (corrected == question) == (not corrections)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"\xff\xfe",
+        b"something else\t1\t1\t0\t0\t0\n",
+        b"bedivere-vocabulary\t9\t1\t0\t0\t0\n",
+        b"bedivere-vocabulary\t1\tmany\t0\t0\t0\n",
+        b"bedivere-vocabulary\t1\t1\t0\t2\t0\nkey\t1\n",
+        b"bedivere-vocabulary\t1\t1\t0\t1\t0\nkey\tone\n",
+        b"bedivere-vocabulary\t1\t1\t0\t2\t0\nkey\t1\nkey\t1\n",
+        b"bedivere-vocabulary\t1\t1\t0\t999999999\t0\n",
+    ],
+)
+def test_a_damaged_file_is_refused(data: bytes) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011 - it is what is promised
+        Vocabulary.load(data)
+
+
+def test_a_file_that_is_too_large_is_refused_before_it_is_read() -> None:
+    with pytest.raises(ValueError, match="larger"):
+        Vocabulary.load(b" " * (MAX_BYTES + 1))
+
+
+def test_a_file_that_was_cut_anywhere_is_refused() -> None:
+    builder = VocabularyBuilder()
+    builder.add(TEXTS[0], identifier_terms(TEXTS[0]))
+    data = builder.to_bytes()
+    for end in range(len(data)):
+        with pytest.raises(ValueError):  # noqa: PT011
+            Vocabulary.load(data[:end])

@@ -1,0 +1,253 @@
+"""Outdated documents among the hits: left out, or labelled, and who stands in their place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from retrieval.retriever import Retriever
+from retrieval.types import Narrowing
+from tests.embedding_server import EmbeddingServer
+from tests.retrieval.asking import DATABASE, ask, index, paths, retriever
+
+if TYPE_CHECKING:
+    from tests.conftest import TableMaker
+
+
+def page(title: str, text: str, **fields: str) -> str:
+    written = "".join(f"{name}: {value}\n" for name, value in fields.items())
+    return f"---\n{written}---\n# {title}\n\n{text}\n" if fields else f"# {title}\n\n{text}\n"
+
+
+OLD = "Wire transfers above ten thousand need two signatures from the treasury desk."
+NEW = "Wire transfers of any amount are released by one signature and a second factor of the treasury desk."
+
+
+QUESTION = "how many signatures do wire transfers above ten thousand need"
+
+
+def asking_of(folder: Path, documents: dict[str, str], server: EmbeddingServer | None = None) -> Retriever:
+    """A retriever over `documents` and some that say nothing of wire transfers."""
+    filler = {f"other{n}.md": page(f"Other {n}", f"Lunch number {n} is served at noon.") for n in range(3)}
+    return retriever(index(folder, {**filler, **documents}, server), server)
+
+
+@pytest.mark.parametrize("asked", ["text", "vector", "hybrid"])
+def test_the_successor_stands_in_the_place_of_what_would_have_won_and_a_note_names_both(
+    tmp_path: Path, embedding_server: EmbeddingServer, asked: Any
+) -> None:
+    asking = asking_of(
+        tmp_path,
+        {
+            "old.md": page("Old rule", OLD, status="superseded", superseded_by="new.md"),
+            "new.md": page("New rule", NEW),
+        },
+        embedding_server,
+    )
+    reply = ask(asking, QUESTION, search_type=asked, min_score=0)
+    assert reply.search_type == asked
+    assert paths(reply)[0] == "new.md"
+    assert "old.md" not in paths(reply)
+    assert reply.hits[0].stands_for == "old.md"
+    assert reply.notes == [
+        "Old rule (old.md) is outdated (superseded) and left out: New rule (new.md) has taken its place; pass "
+        "includeOutdated true to see it."
+    ]
+    assert [hit.score for hit in reply.hits] == sorted((hit.score for hit in reply.hits), reverse=True)
+
+
+@pytest.mark.parametrize("asked", ["text", "vector", "hybrid"])
+def test_who_asks_for_outdated_documents_gets_them_with_a_label(
+    tmp_path: Path, embedding_server: EmbeddingServer, asked: Any
+) -> None:
+    asking = asking_of(
+        tmp_path,
+        {
+            "old.md": page("Old rule", OLD, status="superseded", superseded_by="new.md", date="2020-05-01"),
+            "new.md": page("New rule", NEW),
+        },
+        embedding_server,
+    )
+    narrowing = Narrowing(include_outdated=True)
+    reply = ask(asking, QUESTION, search_type=asked, min_score=0, narrowing=narrowing)
+    assert paths(reply)[0] == "old.md"
+    assert reply.hits[0].outdated == "superseded (2020-05-01); replaced by New rule (new.md)"
+    assert [hit.outdated for hit in reply.hits if hit.path == "new.md"] == [None]
+    assert reply.notes == []
+
+
+@pytest.mark.parametrize("asked", ["text", "vector", "hybrid"])
+def test_a_successor_that_shares_no_word_with_the_question_stands_there_too(
+    tmp_path: Path, embedding_server: EmbeddingServer, asked: Any
+) -> None:
+    asking = asking_of(
+        tmp_path,
+        {
+            "old.md": page("Old rule", OLD, superseded_by="new.md"),
+            "new.md": page("Payments", "Money goes out after approval."),
+        },
+        embedding_server,
+    )
+    reply = ask(asking, QUESTION, search_type=asked, min_score=0)
+    assert (paths(reply)[0], reply.hits[0].stands_for) == ("new.md", "old.md")
+    assert reply.hits[0].text_rank is None
+    assert "Payments (new.md) has taken its place;" in reply.notes[0]
+
+
+def test_a_successor_that_is_not_indexed_is_named_as_it_is_written(tmp_path: Path) -> None:
+    asking = asking_of(tmp_path, {"old.md": page("Old rule", OLD, superseded_by="POL-77")})
+    reply = ask(asking, QUESTION)
+    assert "old.md" not in paths(reply)
+    assert "pass includeOutdated true" in reply.notes[0]
+    assert "POL-77" in reply.notes[0]
+
+
+def test_a_draft_without_a_successor_is_left_out_and_named(tmp_path: Path) -> None:
+    reply = ask(asking_of(tmp_path, {"old.md": page("Old rule", OLD, status="Draft")}), QUESTION)
+    assert reply.hits == []
+    assert reply.notes == ["Old rule (old.md) is outdated (Draft) and left out; pass includeOutdated true to see it."]
+
+
+def test_documents_that_name_each_other_have_no_current_one(tmp_path: Path) -> None:
+    asking = asking_of(
+        tmp_path,
+        {
+            "one.md": page("One", OLD, superseded_by="two.md"),
+            "two.md": page("Two", NEW, superseded_by="one.md"),
+        },
+    )
+    reply = ask(asking, QUESTION)
+    assert not {"one.md", "two.md"} & set(paths(reply))
+    assert len(reply.notes) == 2
+    assert all("has taken its place" not in note for note in reply.notes)
+
+
+def test_a_final_document_with_a_successor_is_called_superseded(tmp_path: Path) -> None:
+    asking = asking_of(
+        tmp_path,
+        {
+            "old.md": page("Old rule", OLD, status="Final", superseded_by="new.md"),
+            "new.md": page("New rule", NEW),
+        },
+    )
+    assert "is outdated (superseded)" in ask(asking, QUESTION).notes[0]
+
+
+def test_a_chain_is_followed_to_its_end(tmp_path: Path) -> None:
+    asking = asking_of(
+        tmp_path,
+        {
+            "a.md": page("A", OLD, superseded_by="b.md"),
+            "b.md": page("B", "Wire transfers, second edition.", superseded_by="c.md"),
+            "c.md": page("C", "Wire transfers, third edition."),
+        },
+    )
+    reply = ask(asking, QUESTION)
+    assert (paths(reply)[0], reply.hits[0].stands_for) == ("c.md", "a.md")
+    assert paths(reply).count("c.md") == 1
+
+
+def test_a_successor_that_the_call_leaves_out_is_named_and_stays_out(tmp_path: Path) -> None:
+    asking = asking_of(
+        tmp_path,
+        {
+            "old/rule.md": page("Old rule", OLD, superseded_by="../new/rule.md"),
+            "new/rule.md": page("New rule", NEW),
+        },
+    )
+    reply = ask(asking, QUESTION, narrowing=Narrowing(path_prefix="old/"))
+    assert reply.hits == []
+    assert reply.notes == [
+        "Old rule (old/rule.md) is outdated (superseded) and left out: New rule (new/rule.md) has taken its place, and "
+        "does not pass the filters; pass includeOutdated true to see it."
+    ]
+
+
+@pytest.mark.parametrize("text", [NEW, "Money goes out after approval."], ids=["a candidate", "no candidate"])
+def test_one_successor_of_two_documents_is_there_once(tmp_path: Path, text: str) -> None:
+    asking = asking_of(
+        tmp_path,
+        {
+            "old1.md": page("Old rule", OLD, superseded_by="new.md"),
+            "old2.md": page("Older rule", f"{OLD} Always.", superseded_by="new.md"),
+            "new.md": page("Payments", text),
+        },
+    )
+    reply = ask(asking, QUESTION)
+    assert paths(reply).count("new.md") == 1
+    assert reply.hits[0].stands_for == "old1.md"
+    assert len(reply.notes) == 2
+
+
+def test_a_successor_that_stands_higher_anyway_stays_there(tmp_path: Path) -> None:
+    asking = asking_of(
+        tmp_path,
+        {
+            "old.md": page("Old rule", NEW, superseded_by="new.md"),
+            "new.md": page("New rule", OLD),
+        },
+    )
+    reply = ask(asking, QUESTION)
+    assert (paths(reply)[0], reply.hits[0].stands_for) == ("new.md", None)
+    assert paths(reply).count("new.md") == 1
+
+
+def test_the_successor_of_the_same_collection_is_meant(tmp_path: Path) -> None:
+    for collection in (None, "north", "south"):
+        index(
+            tmp_path,
+            {
+                "old.md": page(f"Old {collection}", OLD, superseded_by="new.md"),
+                "new.md": page(f"New {collection}", NEW if collection == "north" else "Money goes out after approval."),
+            },
+            collection=collection,
+        )
+    reply = ask(retriever(tmp_path / DATABASE), QUESTION, narrowing=Narrowing(filters={"path": "old.md"}))
+    assert reply.hits == []
+    reply = ask(retriever(tmp_path / DATABASE), QUESTION)
+    assert {(hit.id, hit.stands_for) for hit in reply.hits} == {
+        ("new.md#0", "old.md"),
+        ("north:new.md#0", "old.md"),
+        ("south:new.md#0", "old.md"),
+    }
+
+
+def test_the_words_that_hide_are_a_setting(tmp_path: Path) -> None:
+    database = index(tmp_path, {"old.md": page("Old rule", OLD, status="draft")})
+    assert paths(ask(retriever(database, outdated_statuses="obsolete"), QUESTION)) == ["old.md"]
+
+
+def test_a_table_of_outdated_documents_alone_says_so(tmp_path: Path) -> None:
+    database = index(tmp_path, {"old.md": page("Old rule", OLD, status="draft")})
+    reply = ask(retriever(database), "lunch")
+    assert reply.hits == []
+    assert reply.notes == ["All documents are outdated: pass includeOutdated true to search them."]
+
+
+def test_what_was_rejected_is_no_document_that_is_left_out(tmp_path: Path) -> None:
+    asking = asking_of(tmp_path, {"old.md": page("Old rule", "Zebras eat lunch, lunch and lunch.", status="draft")})
+    reply = ask(asking, "lunch for xylophones, quokkas and platypuses")
+    assert reply.rejected is not None
+    assert (reply.rejected.id or "").startswith("other")
+
+
+def test_in_tables_of_others_a_shared_id_hides_no_current_chunk(make_table: TableMaker) -> None:
+    rows: dict[str, object] = {
+        "id": ["same", "same"],
+        "path": ["old.md", "new.md"],
+        "text": ["the old boat boat", "the new boat"],
+        "status": ["superseded", "final"],
+    }
+    assert paths(ask(retriever(make_table(rows, fts=["text"])), "boat")) == ["new.md"]
+
+
+def test_a_title_of_any_length_makes_a_note_of_some(make_table: TableMaker) -> None:
+    rows: dict[str, object] = {
+        "path": ["old.md", "new.md"],
+        "title": ["Old " * 10_000, "New " * 10_000],
+        "text": ["the old boat boat", "the new boat"],
+        "superseded_by": ["new.md", None],
+    }
+    assert len(ask(retriever(make_table(rows, fts=["text"])), "boat").notes[0]) < 600
