@@ -7,7 +7,6 @@ What is looked for, in which rows, and what is said of it is decided here; `retr
 from __future__ import annotations
 
 import asyncio
-import math
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -332,10 +331,9 @@ def _rejected(verdict: Verdict, ranked: Sequence[Ranked], hidden: set[RowKey]) -
 
 def _refusal(verdict: Verdict) -> str:
     why = f": {'; '.join(verdict.reasons)}" if verdict.reasons else ""
-    least = math.floor(verdict.score * 100) / 100
     return (
-        f"Nothing relevant was found{why}. Say so, ask in other words, or pass minScore {least:.2f} or less to see the "
-        "nearest passages."
+        f"Nothing relevant was found{why}. Say so, ask in other words, or pass minScore {verdict.score:.2f} or less to "
+        "see the nearest passages."
     )
 
 

@@ -32,8 +32,6 @@ _SPELLINGS: Final = tuple(
         (r"og(?=s?$)", "ogue"),
         (r"ence(?=s?$)", "ense"),
         (r"ense(?=s?$)", "ence"),
-        (rf"(?<=...)ll{_END}", "l"),
-        (rf"(?<=....)l{_END}", "ll"),
         (r"mme(?=s?$)", "m"),
         (r"dgement", "dgment"),
         (r"dgment", "dgement"),

@@ -16,9 +16,8 @@ _LATIN: Final = "abcdefghijklmnopqrstuvwxyz"
 _VOWELS: Final = frozenset("aeiouy")
 
 # What speaks for a mistake, in points; measured on names, words of other subjects and mistakes made at random.
-LEAST: Final = int(__import__("os").environ.get("LEAST", "0"))
-POSSIBLE: Final = 1
-"""From here on a word that is neither English nor a name is worth being read as another."""
+POSSIBLE: Final = -1
+"""From here on a word in small letters that is not English is worth being read as one that is a letter away."""
 
 LIKELY: Final = 2
 """From here on a word is more often a mistake than another word."""

@@ -19,7 +19,7 @@ STUB_FACTOR: Final = 0.5
 _FEW_ROWS: Final = 5
 _BEST_RANKS: Final = 3
 
-_HEADING: Final = re.compile(r"^\s{0,3}#{1,6}[^\n]*$|^[=~^\"'`#*+-]{3,}$", re.MULTILINE)
+_HEADING: Final = re.compile(r"^\s{0,3}#{1,6}[^\n]*$|^[^\n]+\n[=~^\"'`#*+-]{3,}$|^[=~^\"'`#*+-]{3,}$", re.MULTILINE)
 _LINK: Final = re.compile(r"!?\[[^\]\n]*\]\([^)\n]*\)|<?https?://[^\s>]+>?|`[^`\n]+ <[^>\n]+>`_+")
 _LINK_MARKS: Final = ("](", "://", ">`_")
 _LONG_CHARS: Final = 300
@@ -37,11 +37,9 @@ def exact_first(ranked: Sequence[Ranked], question: str) -> list[Ranked]:
     called: set[int] = set()
     for needle, hyphenated in _needles(question).items():
         pattern = _pattern(needle)
-        called_so: set[int] = (
-            set() if hyphenated else {place for place, one in enumerate(ranked) if _is_called(one, needle)}
-        )
-        called |= called_so
-        places = [place for place, one in enumerate(ranked) if place in called_so or _holds(one, pattern)]
+        named = {place for place, one in enumerate(ranked) if not hyphenated and _is_called(one, needle)}
+        called |= named
+        places = [place for place, one in enumerate(ranked) if place in named or _holds(one, pattern)]
         if hyphenated:
             # In a sentence it may be a word like others: then many rows hold it, and words alone rank them no higher.
             best = [place for place in places if (ranked[place].text_rank or len(ranked)) <= _BEST_RANKS]

@@ -28,6 +28,7 @@ Others that it lacks count as one word: they may be the reader's own.
 """
 
 _WORDS_KNOWN: Final = 0.8
+_WORDS_OF_CONSTANT_KNOWN: Final = 0.5
 """Of the weight of an identifier that nothing holds, what its words make up for where all of them are known."""
 
 _ENOUGH: Final = 0.75
@@ -36,6 +37,10 @@ _ENOUGH: Final = 0.75
 NEARNESS_WEIGHT: Final = 0.3
 NEARNESS_NEUTRAL: Final = 0.4
 """On the scale from the table's noise, 0, to its own headings, 1: what speaks neither for nor against an answer."""
+
+NEAR: Final = 0.55
+"""From here on a passage answers whatever words it lacks, as long as no name is missing. Of a documentation corpus's
+unanswerable queries none without a missing name comes so near, and two of three answerable ones do."""
 
 _FAR: Final = 0.25
 """Below this it is worth a word."""
@@ -117,6 +122,9 @@ def judge(
     nearness = None if ran == "text" else _nearness(ranked, calibration)
     if nearness is not None:
         score += NEARNESS_WEIGHT * (nearness - NEARNESS_NEUTRAL)
+        if nearness >= NEAR and not tally.missing_names:
+            # What is said in other words is what vectors are for.
+            score = max(score, THRESHOLDS[ran])
         if nearness < _FAR:
             reasons.append("no passage is near in meaning")
     # As it is shown, so that no refusal reads "0.66 of 0.66"; what is a hair below a hundredth is that hundredth.
@@ -190,7 +198,8 @@ def _share_of_words(name: str, vocabulary: Vocabulary) -> float:
             known += _rarity(frequency, vocabulary.chunks)
         elif _counts(word) and word not in EVERYDAY and not word.isdigit():
             lacking += heaviest
-    return _WORDS_KNOWN * known / (known + lacking) if known else 0.0
+    most = _WORDS_OF_CONSTANT_KNOWN if name.isupper() else _WORDS_KNOWN
+    return most * known / (known + lacking) if known else 0.0
 
 
 def _must_be_held(question: str, start: int, end: int) -> bool:
@@ -200,7 +209,7 @@ def _must_be_held(question: str, start: int, end: int) -> bool:
 
 
 def _may_be_readers(name: str) -> bool:
-    """Whether a reader may have made up `name`: codes, constants, products and types are others' (`AR-4031`, `MongoDB`)."""
+    """Whether a reader may have made up `name`: codes, constants and products are others' (`AR-4031`, `MongoDB`)."""
     return not name.isupper() and not name.isalpha()
 
 

@@ -199,7 +199,11 @@ def identifier_parts(identifier: str) -> list[str]:
 def identifier_words(identifier: str) -> list[str]:
     """The words that `identifier` is composed of, lower-cased, once each: cut where the index cuts, and at capitals."""
     parts = (part for word in _WORD.findall(identifier) for part in word.split("_"))
-    return list(dict.fromkeys(word.lower() for part in parts for word in (_PART.findall(part) or [part]) if word))
+    return list(
+        dict.fromkeys(
+            word.lower() for part in parts for word in (_PART.findall(part) if part.isascii() else [part]) if word
+        )
+    )
 
 
 def _identifiers(text: str) -> Iterator[tuple[tuple[int, int], str]]:

@@ -35,7 +35,8 @@ _DIGITS: Final = re.compile(r"\d+")
 
 # Below this a word has too many neighbours, and what is near it is most often another word.
 _SHORTEST: Final = 4
-_TWO_EDITS_FROM: Final = 5
+_TWO_EDITS_IN_ODD_FROM: Final = 5
+_TWO_EDITS_FROM: Final = 11
 _VERY_ODD: Final = 2
 # What stands in one chunk of so many may be a mistake itself, unless it is English.
 _CHUNKS_TO_ONE: Final = 1_000
@@ -49,7 +50,9 @@ _SHORTEST_PART: Final = 3
 # What is rarer than this many times the commonest word that was left out may be the rarer word, spelt right.
 _TIMES_LEFT_OUT: Final = 20
 _MAX_CORRECTIONS: Final = 8
-_TRUST: Final = {POSSIBLE: 0.6, LIKELY: 0.85, SURE: 1.0}
+# How far what is read in its place counts as known where nothing can be sure that the word is misspelt.
+_TRUST_LIKELY: Final = 0.85
+_TRUST_POSSIBLE: Final = 0.6
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,35 +177,41 @@ class Vocabulary:
         word = lexicon.fold(written).lower()
         # A word that is not here may be one of those left out, and spelt right.
         least = self.left_out * _TIMES_LEFT_OUT
-        spelt = next((other for other in spellings(word) if self.frequency(other) > least), None)
-        if spelt is not None:
-            return Correction(written, spelt)
-        if is_english(word):
+        english = is_english(word)
+        spelt = (other for other in spellings(word) if self.frequency(other) > least)
+        variant = next((other for other in spelt if is_english(other) or not english), None)
+        if variant is not None:
+            return Correction(written, variant)
+        if english:
             doubled = None if word in EVERYDAY else self._doubled(word, least)
-            return Correction(written, doubled, _TRUST[POSSIBLE]) if doubled else None
+            return Correction(written, doubled, _trust(POSSIBLE)) if doubled else None
         odd = self._forms.odd_letters(word)
         near = self._forms.one_edit(word)
-        if not near and len(word) >= _TWO_EDITS_FROM and odd:
+        is_name = written[0].isupper()
+        # Two mistakes are only looked for where something else says that there are some.
+        least_points = LIKELY if is_name or (not near and odd < _VERY_ODD) else POSSIBLE
+        if not near and len(word) >= (_TWO_EDITS_IN_ODD_FROM if odd else _TWO_EDITS_FROM):
             # Who makes two mistakes in a word seldom makes one of them in its first letter.
             near = self._forms.within(word, 2, "anything" if odd >= _VERY_ODD else "start")
-        is_name = written[0].isupper()
-        least_points = LIKELY if is_name else POSSIBLE
         rare, often = max(least, self.chunks // _CHUNKS_TO_ONE), self.chunks / _CHUNKS_TO_MANY
         likely: dict[str, int] = {}
         for other in near:
             chunks = self._forms.words[other][1]
-            total = points(word, other, odd, is_name=is_name) + (chunks > often)
+            total = points(word, other, odd, is_name=is_name) + (is_name and chunks > often)
             if len(other) >= _SHORTEST and total >= least_points and (chunks > rare or is_english(other)):
                 likely[other] = total
         read = self._forms.best(word, likely, least)
         if read is not None:
-            return Correction(written, read, _TRUST[min(likely[read], SURE)])
-        everyday = None if is_name else next((one for one in sorted(one_edit(word)) if one in EVERYDAY), None)
-        sure = everyday is not None and points(word, everyday, odd, is_name=False) >= LIKELY
-        return Correction(written, everyday) if everyday is not None and sure else None
+            return Correction(written, read, _trust(likely[read]))
+        if is_name:
+            return None
+        # That the table lacks it says nothing of the subject.
+        everyday = (one for one in sorted(one_edit(word)) if one in EVERYDAY)
+        meant = next((one for one in everyday if points(word, one, odd, is_name=False) >= LIKELY), None)
+        return Correction(written, meant) if meant else None
 
     def _doubled(self, word: str, least: int) -> str | None:
-        """The known form that differs from `word` in a doubled letter: English has many such pairs (`basses`, `bases`)."""
+        """The known form that differs from `word` in a doubled letter, as words of English often do (`basses`)."""
         if len(word) < _SHORTEST_DOUBLED:
             return None
         doubled = (one for one in self._forms.one_edit(word) if differ_in_doubling(word, one))
@@ -210,7 +219,7 @@ class Vocabulary:
 
     def _identifier(self, written: str) -> Correction | None:
         name = written.lower()
-        if len(name) < _SHORTEST_IDENTIFIER or name in self._identifiers.words or not any(self.unknown_parts(written)):
+        if len(name) < _SHORTEST_IDENTIFIER or name in self._identifiers.words or not self._unknown_parts(written):
             return None
         edits = 1 if len(name) < _TWO_EDITS_FROM_IDENTIFIER else 2
         digits = _DIGITS.findall(name)
@@ -220,12 +229,16 @@ class Vocabulary:
                 return Correction(written, self._identifiers.words[self._identifiers.best(name, near) or near[0]][0])
         return None
 
-    def unknown_parts(self, name: str) -> list[str]:
+    def _unknown_parts(self, name: str) -> list[str]:
         """The words that `name` is composed of which are neither in the index nor English, in lower case."""
         words = lexicon.identifier_words(name)
         return [
             word for word in words if len(word) >= _SHORTEST_PART and not self.frequency(word) and not is_english(word)
         ]
+
+
+def _trust(total: int) -> float:
+    return 1.0 if total >= SURE else _TRUST_LIKELY if total >= LIKELY else _TRUST_POSSIBLE
 
 
 def _overlaps(span: tuple[int, int], others: Iterable[tuple[int, int]]) -> bool:

@@ -41,7 +41,7 @@ def test_a_corrected_word_is_told_in_the_block(database: Path) -> None:
 def test_the_version_and_the_outdated_documents_are_told_in_the_block(database: Path) -> None:
     reply = ask_context(retriever(database), "when does the ferry leave the harbour")
     assert "Note: Searched in the newest version, 2.0" in reply.context
-    assert reply.context.count("New timetable (new.md) has taken its place.") == 2
+    assert reply.context.count("New timetable (new.md) has taken its place;") == 2
     assert [source.path for source in reply.sources] == ["new.md"]
     assert reply.sources[0].ids == ["@2.0:new.md#0"]
 

@@ -106,3 +106,21 @@ def test_a_boost_above_one_moves_up_what_scores_below_zero_too() -> None:
 def test_an_order_without_boosts_and_stubs_is_the_one_that_was_given() -> None:
     ranked = [found("b", score=2.0), found("a", score=2.0), found("c", score=1.0)]
     assert order(ranked, {}) == ranked
+
+
+@pytest.mark.parametrize("question", ["pep-0440", "what says PEP-0440.rst", "see old/pep-0440.rst"])
+def test_the_document_that_is_called_what_the_question_names_comes_before_those_that_mention_it(question: str) -> None:
+    mentions = found("mentions", "as `old/pep-0440.rst`, PEP-0440.rst and pep-0440 say", path="pep-0008.rst")
+    ranked = exact_first([mentions, found("itself", path="text/old/pep-0440.rst")], question)
+    assert [(one.row.id, one.why) for one in ranked] == [("itself", "exact"), ("mentions", "exact")]
+
+
+def test_a_word_of_prose_calls_no_document() -> None:
+    assert names(exact_first([found("a"), found("b", path="read-only.md")], "mount it read-only")) == ["a", "b"]
+    assert names(exact_first([found("a"), found("b", path="read-only.md")], "read-only")) == ["b", "a"]
+
+
+def test_an_underlined_heading_counts_no_more_than_a_marked_one() -> None:
+    placed = "This document has been placed in the public domain."
+    assert is_stub(f"# Copyright\n\n{placed}")
+    assert is_stub(f"Copyright\n=========\n\n{placed}")

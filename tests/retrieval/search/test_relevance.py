@@ -6,8 +6,8 @@ import pytest
 
 from retrieval.indexing.vocabulary import VocabularyBuilder
 from retrieval.search.fusion import Ranked
-from retrieval.search.relevance import NOISE, SIGNAL, THRESHOLDS, judge
-from retrieval.search.vocabulary import Vocabulary
+from retrieval.search.relevance import NEAR, NOISE, SIGNAL, THRESHOLDS, judge
+from retrieval.search.vocabulary import Correction, Vocabulary
 from retrieval.types import Ran, Row
 
 CHUNKS = (
@@ -61,8 +61,55 @@ def test_a_few_small_letters_may_be_a_slip_and_capitals_are_a_name() -> None:
 
 def test_an_identifier_that_neither_rows_nor_vocabulary_hold_refuses_a_short_question() -> None:
     verdict = judge("LEDGER_TURBO_MODE", [found()], words(), None, "text", None)
-    assert (verdict.answers, verdict.score) == (False, 0.0)
-    assert "LEDGER_TURBO_MODE" in verdict.reasons[0]
+    assert not verdict.answers
+    assert verdict.score < 0.2
+    assert verdict.reasons == ("no document holds 'LEDGER_TURBO_MODE'",)
+
+
+@pytest.mark.parametrize("question", ["my_turbo_thing", "AR-4031", "how do I set MY_TURBO_THING"])
+def test_a_question_that_is_nothing_but_an_unknown_name_is_refused(question: str) -> None:
+    assert not answers(question)
+
+
+@pytest.mark.parametrize(
+    "question", ["why does my_turbo_thing restore no snapshot", "gizmo.turbo.example rotate the signing key"]
+)
+def test_a_readers_own_name_beside_what_is_known_is_answered_with_a_note(question: str) -> None:
+    verdict = judge(question, [found()], words(), None, "text", None)
+    assert verdict.answers
+    assert verdict.note is not None
+    assert "turbo" in verdict.note
+
+
+@pytest.mark.parametrize(
+    "name", ["ledger.backup.night", "resources-ledger.snapshot", "ledgerBackup", "backup/snapshot"]
+)
+def test_a_name_whose_words_are_known_is_answered_with_a_note(name: str) -> None:
+    verdict = judge(name, [found()], words(), None, "text", None)
+    assert (verdict.answers, verdict.note is not None) == (True, True)
+
+
+def test_a_name_in_capitals_weighs_twice_and_its_number_tells_it_from_others() -> None:
+    assert answers("snapshot ar-4031 of resources")
+    assert not answers("snapshot AR-4031 of resources")
+
+
+def test_an_answer_that_holds_all_that_is_named_has_no_note() -> None:
+    assert judge("ledger_restore from a snapshot", [found()], words(), None, "text", None).note is None
+
+
+def test_what_a_doubtful_correction_read_counts_in_part() -> None:
+    def score(*corrections: Correction) -> float:
+        return judge("rotate keys", [found()], words(), None, "text", None, corrections).score
+
+    assert score() == score(Correction("kyes", "keys")) == 1.0
+    assert score(Correction("kews", "keys", 0.6)) < 1.0
+
+
+def test_a_score_is_in_hundredths_and_below_the_threshold_where_it_is_refused() -> None:
+    verdict = judge("rotate gizmo keys", [found()], words(), None, "text", None)
+    assert verdict.score == round(verdict.score, 2)
+    assert verdict.answers == (verdict.score >= verdict.threshold)
 
 
 def test_an_identifier_that_a_row_or_the_vocabulary_holds_is_an_answer() -> None:
@@ -117,3 +164,11 @@ def test_without_rows_there_is_no_answer() -> None:
 def test_a_score_is_from_nought_to_one(cosine: float) -> None:
     for question in ("rotate keys", "zzzyx qqqw"):
         assert 0 <= judge(question, [found(cosine=cosine)], words(), CALIBRATION, "hybrid", None).score <= 1
+
+
+@pytest.mark.parametrize("ran", ["vector", "hybrid"])
+def test_a_passage_that_is_near_in_meaning_answers_in_words_of_its_own(ran: Ran) -> None:
+    near, far = (0.2 + 0.6 * nearness for nearness in (NEAR + 0.01, NEAR - 0.1))
+    assert answers("kitten naps", ran, near)
+    assert not answers("kitten naps", ran, far)
+    assert not answers("KITTEN_NAPS_MAX", ran, near)

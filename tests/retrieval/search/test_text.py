@@ -14,6 +14,7 @@ from retrieval.search.text import (
     has_unspaced,
     identifier_spans,
     identifier_terms,
+    identifier_words,
     identifiers,
     is_hyphenated,
     nfc,
@@ -174,3 +175,26 @@ def test_quoted_text_is_given_without_its_quotes_and_with_them_where_it_stands()
 
 def test_scripts_without_spaces_are_told_from_those_with() -> None:
     assert [word for word in ("word", "мир", "中文", "ไทย") if has_unspaced(word)] == ["中文", "ไทย"]
+
+
+def test_a_document_is_found_by_its_path_and_name() -> None:
+    assert identifier_terms("no names", "Guide/sync-waves.md").split() == [
+        "guide/sync-waves.md",
+        "sync-waves.md",
+        "sync-waves",
+    ]
+    assert identifier_terms("", "two words.md").split() == ["two_words.md", "two_words"]
+
+
+@pytest.mark.parametrize(
+    ("name", "parts"),
+    [
+        ("spec.syncPolicy.prune", ["spec", "sync", "policy", "prune"]),
+        ("ARGOCD_OPTS", ["argocd", "opts"]),
+        ("--dry-run", ["dry", "run"]),
+        ("pep-0440", ["pep", "0440"]),
+        ("größe_x", ["größe", "x"]),
+    ],
+)
+def test_the_words_of_a_name_are_cut_at_marks_and_capitals(name: str, parts: list[str]) -> None:
+    assert identifier_words(name) == parts

@@ -1,0 +1,28 @@
+"""Which words are English, and their other spelling."""
+
+from __future__ import annotations
+
+import pytest
+
+from retrieval.search.english import is_english, spellings, stems
+
+
+@pytest.mark.parametrize("word", ["bread", "chocolate", "baking", "authorise", "authorize", "kill", "somebody"])
+def test_common_words_are_english_in_any_form(word: str) -> None:
+    assert is_english(word)
+
+
+@pytest.mark.parametrize("word", ["kustomize", "trivy", "aplication", "netzwerk", ""])
+def test_names_mistakes_and_other_languages_are_not(word: str) -> None:
+    assert not is_english(word)
+
+
+def test_the_terms_of_the_list_are_no_words_of_it() -> None:
+    assert len(stems()) > 15_000
+    assert all(word.isascii() and word.isalpha() and word.islower() for word in stems())
+
+
+@pytest.mark.parametrize(("one", "other"), [("organised", "organized"), ("colours", "colors"), ("metre", "meter")])
+def test_each_spelling_leads_to_the_other(one: str, other: str) -> None:
+    assert other in spellings(one)
+    assert one in spellings(other)
