@@ -209,8 +209,8 @@ def _must_be_held(question: str, start: int, end: int) -> bool:
 
 
 def _may_be_readers(name: str) -> bool:
-    """Whether a reader may have made up `name`: codes, constants and products are others' (`AR-4031`, `MongoDB`)."""
-    return not name.isupper() and not name.isalpha()
+    """Whether a reader may have made up `name`: not codes, products and options (`AR-4031`, `MongoDB`, `--json`)."""
+    return not name.isupper() and not name.isalpha() and not name.startswith("-")
 
 
 def _counts(word: str) -> bool:

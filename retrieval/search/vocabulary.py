@@ -36,7 +36,7 @@ _DIGITS: Final = re.compile(r"\d+")
 # Below this a word has too many neighbours, and what is near it is most often another word.
 _SHORTEST: Final = 4
 _TWO_EDITS_IN_ODD_FROM: Final = 5
-_TWO_EDITS_FROM: Final = 11
+_TWO_EDITS_FROM: Final = 8
 _VERY_ODD: Final = 2
 # What stands in one chunk of so many may be a mistake itself, unless it is English.
 _CHUNKS_TO_ONE: Final = 1_000
@@ -161,7 +161,11 @@ class Vocabulary:
                 continue
             written = question[start:stop]
             # A capital in the wrong place makes an identifier of a word.
-            read = self._identifier(written) if (start, stop) in names else self._word(written)
+            read = (
+                self._identifier(written)
+                if (start, stop) in names
+                else self._word(written, begins=_begins(question, start, stop))
+            )
             if read is None and written.isalpha() and (start, stop) in names:
                 read = self._word(written)
             if read is not None:
@@ -170,8 +174,11 @@ class Vocabulary:
                 end = stop
         return "".join([*parts, question[end:]]), tuple(corrections)
 
-    def _word(self, written: str) -> Correction | None:
-        """The known form that `written` was probably meant to be; None where it is known or none is near enough."""
+    def _word(self, written: str, *, begins: bool = False) -> Correction | None:
+        """The known form that `written` was probably meant to be; None where it is known or none is near enough.
+
+        A word with a capital is a name, unless it is what a question `begins` with.
+        """
         if len(written) < _SHORTEST or not written.isalpha() or written.isupper() or self.frequency(written):
             return None
         word = lexicon.fold(written).lower()
@@ -187,12 +194,13 @@ class Vocabulary:
             return Correction(written, doubled, _trust(POSSIBLE)) if doubled else None
         odd = self._forms.odd_letters(word)
         near = self._forms.one_edit(word)
-        is_name = written[0].isupper()
-        # Two mistakes are only looked for where something else says that there are some.
-        least_points = LIKELY if is_name or (not near and odd < _VERY_ODD) else POSSIBLE
+        is_name = written[0].isupper() and not begins
+        least_points = LIKELY if written[0].isupper() else POSSIBLE
         if not near and len(word) >= (_TWO_EDITS_IN_ODD_FROM if odd else _TWO_EDITS_FROM):
             # Who makes two mistakes in a word seldom makes one of them in its first letter.
             near = self._forms.within(word, 2, "anything" if odd >= _VERY_ODD else "start")
+            if odd < _VERY_ODD and len(word) < _TWO_EDITS_FROM:
+                least_points = LIKELY
         rare, often = max(least, self.chunks // _CHUNKS_TO_ONE), self.chunks / _CHUNKS_TO_MANY
         likely: dict[str, int] = {}
         for other in near:
@@ -235,6 +243,11 @@ class Vocabulary:
         return [
             word for word in words if len(word) >= _SHORTEST_PART and not self.frequency(word) and not is_english(word)
         ]
+
+
+def _begins(question: str, start: int, stop: int) -> bool:
+    """Whether the word there is the first of several."""
+    return not question[:start].strip() and bool(question[stop:].strip())
 
 
 def _trust(total: int) -> float:

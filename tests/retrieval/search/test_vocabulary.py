@@ -214,3 +214,9 @@ def test_a_file_that_was_cut_anywhere_is_refused() -> None:
     for end in range(len(data)):
         with pytest.raises(ValueError):  # noqa: PT011
             Vocabulary.load(data[:end])
+
+
+def test_the_first_of_several_words_may_have_a_capital_and_be_no_name() -> None:
+    words = vocabulary(["which settings need a restart"])
+    assert words.correct("Retsart needed")[0] == "restart needed"
+    assert words.correct("Whcih settings")[0] == "which settings"
