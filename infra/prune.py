@@ -33,7 +33,9 @@ PRUNED = {
         "numpy/_core/*_tests.*.so",
         "numpy/_core/_simd.*.so",
     ],
-    "types and web pages for developers": ["**/*.pyi", "aws_lambda_powertools/event_handler/openapi/swagger_ui"],
+    "types for developers": ["**/*.pyi"],
+    # Of Powertools the log and the metrics are used.
+    "ways to write other handlers": ["aws_lambda_powertools/event_handler", "aws_lambda_powertools/utilities/*"],
     # Links that a wheel can only hold as copies: what is loaded is named by its ABI version, such as .so.2600.
     "copies of libraries": ["pyarrow/libarrow*.so", "pyarrow/libarrow*.so.*.*.*"],
     # LanceDB speaks to object stores and plans queries by itself, in its own library.
@@ -50,8 +52,10 @@ PRUNED = {
     "descriptions of AWS services": ["botocore/data/*"],
 }
 
-# Exceptions: what the server calls, and what every client needs to find its endpoint.
+# Exceptions: what the server calls, what every client needs to find its endpoint, and what those import.
 KEPT = {
+    # What the logger imports.
+    "aws_lambda_powertools/utilities": {"__init__.py", "jmespath_utils"},
     "botocore/data": {
         "_retry.json",
         "endpoints.json",
