@@ -18,8 +18,8 @@ from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING, Final, Literal, Protocol
 
 from handler.lean import wait_with
-from retrieval.dataset import SyncOutcome
 from retrieval.errors import ErrorCode
+from retrieval.look import SyncOutcome
 from retrieval.settings import Settings
 
 if TYPE_CHECKING:

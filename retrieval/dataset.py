@@ -14,13 +14,11 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
-from concurrent.futures import Future
-from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
 from retrieval.errors import BedivereError, ErrorCode
+from retrieval.look import Attempt, DatasetState, Look, SyncOutcome, seconds_of
 
 if TYPE_CHECKING:
     from retrieval.core import Api
@@ -37,44 +35,6 @@ _SCHEMES: Final = ("s3://", "file://")
 # Lambda stops every thread between invocations: there a call lends a sync some of its time, so that it gets on.
 _LEND_SECONDS: Final = 1.0
 _MAX_UNHEARD: Final = 100
-
-
-@dataclass(frozen=True, slots=True)
-class SyncOutcome:
-    """One finished look for a release that found a new one, or failed."""
-
-    failure: ErrorCode | None
-    milliseconds: float
-    release: str | None
-    """The release that serves now."""
-    published_at: float | None
-    """When that was published, in seconds since 1970."""
-    fetched_bytes: int | None
-    """Packed bytes that were fetched; None for a failure."""
-
-
-@dataclass(frozen=True, slots=True)
-class DatasetState:
-    """What serves, and how the last sync went. Everything is None where a plain folder serves."""
-
-    from_releases: bool
-    release: str | None = None
-    created_at: str | None = None
-    """When the release was published, UTC."""
-    age_seconds: int | None = None
-    """Since then."""
-    synced_at: str | None = None
-    """When the release was brought into service here, UTC."""
-    sync_milliseconds: int | None = None
-    sync_bytes: int | None = None
-    """Packed bytes that its sync fetched; 0 where it was on this disk already."""
-    syncing: bool = False
-    failure: BedivereError | None = None
-    """Why the last look or sync failed; None once one succeeded."""
-    syncs: int = 0
-    """Releases brought into service by this process."""
-    failures: int = 0
-    """Looks and syncs of this process that failed."""
 
 
 class Dataset(Protocol):
@@ -157,78 +117,6 @@ class LocalDataset:
         del listener
 
 
-@dataclass(slots=True)
-class _Attempt:
-    """One look at the pointer, and the sync that follows where it names another release."""
-
-    done: Future[None] = field(default_factory=Future[None])
-    started: float = field(default_factory=time.monotonic)
-    received: int = 0
-    """Packed bytes so far, of `expected`."""
-    expected: int = 0
-    received_before: int = -1
-    """What had been received when a call last lent its time."""
-
-    def seconds_left(self) -> int:
-        """A guess from the speed so far, 1 to 30 seconds."""
-        if not self.received:
-            return 3
-        spent = time.monotonic() - self.started
-        return min(30, max(1, math.ceil(spent * (self.expected - self.received) / self.received)))
-
-
-@dataclass(frozen=True, slots=True)
-class _Look:
-    """A released dataset at one moment."""
-
-    serving: Serving | None
-    attempt: _Attempt | None
-    failure: BedivereError | None
-    due: float
-    """When the next attempt may begin, on the monotonic clock."""
-    syncs: int
-    failures: int
-
-    def database(self) -> Database:
-        """The database of the release that serves. Raises DATASET_LOADING or DATASET_UNAVAILABLE where none does."""
-        if self.serving is not None:
-            return self.serving.database
-        pause = max(1, math.ceil(self.due - time.monotonic()))
-        if self.failure is not None and self.attempt is None and self.failure.code is not ErrorCode.DATASET_LOADING:
-            raise BedivereError(
-                ErrorCode.DATASET_UNAVAILABLE,
-                f"The dataset could not be fetched: {self.failure} The next try is in {_counted(pause)}.",
-            )
-        if self.attempt is not None:
-            pause = self.attempt.seconds_left()
-        raise BedivereError(
-            ErrorCode.DATASET_LOADING, f"The dataset is still being fetched: call again in {_counted(pause)}."
-        )
-
-    def state(self) -> DatasetState:
-        """What served, and how the last sync went."""
-        state = DatasetState(
-            from_releases=True,
-            syncing=self.attempt is not None,
-            failure=self.failure,
-            syncs=self.syncs,
-            failures=self.failures,
-        )
-        if self.serving is None:
-            return state
-        manifest, figures = self.serving.manifest, self.serving.figures
-        published = _seconds(manifest.created_at)
-        return replace(
-            state,
-            release=manifest.release,
-            created_at=manifest.created_at,
-            age_seconds=None if published is None else max(0, round(time.time() - published)),
-            synced_at=f"{self.serving.synced_at:%Y-%m-%dT%H:%M:%SZ}",
-            sync_milliseconds=round(figures.seconds * 1000),
-            sync_bytes=figures.bytes,
-        )
-
-
 class ReleasedDataset:
     """The current release of a store. The first is waited for; later ones take over while the old one serves."""
 
@@ -253,7 +141,7 @@ class ReleasedDataset:
         self._lock = threading.Lock()
         self._store: Store | None = None
         self._serving: Serving | None = None
-        self._attempt: _Attempt | None = None
+        self._attempt: Attempt | None = None
         self._failure: BedivereError | None = None
         self._due = 0.0
         self._failures_in_row = 0
@@ -283,12 +171,12 @@ class ReleasedDataset:
         """See `Dataset`."""
         return _DatasetOfCall(self, wait_seconds)
 
-    def look(self) -> _Look:
+    def look(self) -> Look:
         """All that is known now, of one moment."""
         with self._lock:
-            return _Look(self._serving, self._attempt, self._failure, self._due, self._syncs, self._failures)
+            return Look(self._serving, self._attempt, self._failure, self._due, self._syncs, self._failures)
 
-    async def look_patiently(self, wait_seconds: float | None, until: float = math.inf) -> _Look:
+    async def look_patiently(self, wait_seconds: float | None, until: float = math.inf) -> Look:
         """What is known once the first sync is over or `wait_seconds` have passed, by `until` at the latest."""
         attempt = self._begin()
         if attempt is not None:
@@ -310,20 +198,20 @@ class ReleasedDataset:
         for outcome in unheard:
             listener(outcome)
 
-    def _begin(self) -> _Attempt | None:
+    def _begin(self) -> Attempt | None:
         """The attempt that runs, which begins now if one is due; None where none is."""
         with self._lock:
             if self._attempt is not None:
                 return self._attempt
             if time.monotonic() < self._due:
                 return None
-            attempt = self._attempt = _Attempt()
+            attempt = self._attempt = Attempt()
         # It must not be cancelled with the call that waits for it.
         attempt.done.set_running_or_notify_cancel()
         threading.Thread(target=self._run, args=(attempt,), name="bedivere-sync", daemon=True).start()
         return attempt
 
-    def _run(self, attempt: _Attempt) -> None:
+    def _run(self, attempt: Attempt) -> None:
         before, fresh, failure = self._serving, None, None
         try:
             fresh = self._bring(attempt)
@@ -339,7 +227,7 @@ class ReleasedDataset:
         self._finish(attempt, before, fresh, failure)
 
     def _finish(
-        self, attempt: _Attempt, before: Serving | None, fresh: Serving | None, failure: BedivereError | None
+        self, attempt: Attempt, before: Serving | None, fresh: Serving | None, failure: BedivereError | None
     ) -> None:
         swapped = fresh is not None and (before is None or fresh.database is not before.database)
         with self._lock:
@@ -363,7 +251,7 @@ class ReleasedDataset:
             self._tell(failure, attempt)
         attempt.done.set_result(None)
 
-    def _bring(self, attempt: _Attempt) -> Serving:
+    def _bring(self, attempt: Attempt) -> Serving:
         from retrieval.release.disk import SyncFolder
         from retrieval.release.serving import bring_current
         from retrieval.release.sync import Patience
@@ -383,14 +271,14 @@ class ReleasedDataset:
             patience=self.patience or Patience(),
         )
 
-    def _tell(self, failure: BedivereError | None, attempt: _Attempt) -> None:
+    def _tell(self, failure: BedivereError | None, attempt: Attempt) -> None:
         with self._lock:
             serving, listener = self._serving, self._listener
             outcome = SyncOutcome(
                 failure=failure.code if failure else None,
                 milliseconds=round((time.monotonic() - attempt.started) * 1000, 1),
                 release=serving.manifest.release if serving else None,
-                published_at=_seconds(serving.manifest.created_at) if serving else None,
+                published_at=seconds_of(serving.manifest.created_at) if serving else None,
                 fetched_bytes=serving.figures.bytes if serving and failure is None else None,
             )
             if listener is None:
@@ -408,7 +296,7 @@ class _DatasetOfCall:
     def __init__(self, dataset: ReleasedDataset, wait_seconds: float | None) -> None:
         self._dataset = dataset
         self._until = math.inf if wait_seconds is None else time.monotonic() + wait_seconds
-        self._found: _Look | None = None
+        self._found: Look | None = None
 
     def start(self) -> None:
         self._dataset.start()
@@ -450,7 +338,7 @@ def _open_store(uri: str) -> Store:
     return store.open_store(uri)
 
 
-async def _wait(attempt: _Attempt, seconds: float) -> None:
+async def _wait(attempt: Attempt, seconds: float) -> None:
     """Until the attempt is over or `seconds` have passed, without holding up the loop."""
     if seconds <= 0:
         # A call whose time is up would be cancelled at its next wait, before it says why.
@@ -460,15 +348,3 @@ async def _wait(attempt: _Attempt, seconds: float) -> None:
         await asyncio.wait({waiter}, timeout=None if math.isinf(seconds) else seconds)
     finally:
         waiter.cancel()
-
-
-def _seconds(moment: str) -> float | None:
-    """A UTC time of a manifest in seconds since 1970; None where it is none."""
-    try:
-        return datetime.fromisoformat(moment).replace(tzinfo=UTC).timestamp()
-    except ValueError:
-        return None
-
-
-def _counted(seconds: int) -> str:
-    return "1 second" if seconds == 1 else f"{seconds} seconds"

@@ -15,7 +15,8 @@ from pathlib import Path, PurePosixPath
 from typing import BinaryIO, Final
 
 from retrieval.errors import BedivereError, ErrorCode
-from retrieval.release.store import Conflict, Denied, Fetched, OnSent, Stored, TooLarge
+from retrieval.release.faults import Denied
+from retrieval.release.store import Conflict, Fetched, OnSent, Stored, TooLarge
 
 _UNFINISHED: Final = ".unfinished"
 _LOCK: Final = ".lock"

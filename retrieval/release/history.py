@@ -12,6 +12,7 @@ from typing import Final, TypeVar
 
 from retrieval.errors import BedivereError, ErrorCode
 from retrieval.release.claim import age_order, claim, is_made_up, moment_of, unclaim
+from retrieval.release.faults import Denied
 from retrieval.release.manifest import (
     MAX_POINTER_BYTES,
     POINTER_KEY,
@@ -24,7 +25,7 @@ from retrieval.release.manifest import (
     manifest_key,
     pending_key,
 )
-from retrieval.release.store import Conflict, Denied, Store, Stored, TooLarge
+from retrieval.release.store import Conflict, Store, Stored, TooLarge
 
 GRACE: Final = timedelta(hours=24)
 """For so long after a release was published or replaced, instances may still be reading it."""

@@ -14,7 +14,7 @@ from mcp.client import Client
 from mcp_types import CallToolResult
 
 from tests.e2e.conftest import BEDIVERE, clean_environment
-from tests.e2e.emulator import Emulated, EmulatorUnavailable, binary, emulated
+from tests.e2e.emulator import Emulated, emulated
 
 pytestmark = pytest.mark.e2e
 
@@ -24,11 +24,7 @@ INIT_LIMIT_MS = 10_000
 
 @pytest.fixture(scope="module")
 def function(handbook: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulated]:
-    """The function over the handbook, or the reason why the test is left out."""
-    try:
-        binary()
-    except EmulatorUnavailable as reason:
-        pytest.skip(f"left out: {reason}")
+    """The function over the handbook."""
     with emulated({"LANCEDB_PATH": str(handbook)}, tmp_path_factory.mktemp("function")) as running:
         yield running
 

@@ -23,7 +23,7 @@ from retrieval.indexing.build import build_table
 from retrieval.indexing.job import Options
 from tests.e2e.conformance import npm
 from tests.e2e.conftest import BEDIVERE, clean_environment
-from tests.e2e.emulator import Emulated, EmulatorUnavailable, binary, emulated
+from tests.e2e.emulator import Emulated, emulated
 from tests.fault_proxy import running_fault_proxy
 from tests.s3_server import S3Server
 
@@ -62,10 +62,6 @@ def bedivere(s3: S3Server, *arguments: str) -> dict[str, Any]:
 @contextmanager
 def deployed(s3: Mapping[str, str], store: str, folder: Path, **settings: str) -> Generator[Emulated]:
     """The function on an empty disk, serving the releases of `store`."""
-    try:
-        binary()
-    except EmulatorUnavailable as reason:
-        pytest.skip(f"left out: {reason}")
     environment = {
         **s3,
         "BEDIVERE_DATASET": store,
@@ -240,12 +236,8 @@ def test_bedivere_smoke_passes_on_a_cold_function(cold: Emulated, s3_server: S3S
     assert bedivere(s3_server, "smoke", cold.url)["passed"]
 
 
-def test_the_typescript_client_is_served_from_a_release_where_npm_is_present(cold: Emulated) -> None:
-    try:
-        node = npm.install()
-    except npm.NodeUnavailable as reason:
-        pytest.skip(f"left out: {reason}")
-
+def test_the_typescript_client_is_served_from_a_release(cold: Emulated) -> None:
+    node = npm.install()
     done = node.run(npm.HERE / "client.mjs", str(npm.INSTALLED), cold.url)
 
     assert done.returncode == 0, done.stderr

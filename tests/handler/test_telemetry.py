@@ -28,10 +28,10 @@ from handler.telemetry import (
     json_handler,
     lambda_recorder,
 )
-from retrieval.dataset import SyncOutcome
 from retrieval.errors import ErrorCode
 from retrieval.indexing.build import build_table
 from retrieval.indexing.job import Options
+from retrieval.look import SyncOutcome
 from retrieval.provider import Endpoint
 from retrieval.retriever import Retriever
 from retrieval.settings import Settings, load_settings

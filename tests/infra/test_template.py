@@ -12,7 +12,7 @@ import pytest
 from handler.telemetry import METRICS
 from retrieval.settings import Settings, variables
 from tests.infra.cloudformation import DEPLOY_ROLE, TEMPLATE, listed, read
-from tests.infra.tools import ROOT, ToolUnavailable, install, run
+from tests.infra.tools import ROOT, install, run
 
 
 @pytest.fixture(scope="module")
@@ -31,10 +31,7 @@ def environment(resources: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def tool(environment: str, program: str) -> Path:
-    try:
-        return install(environment) / program
-    except ToolUnavailable as error:
-        pytest.skip(f"{program} cannot be installed here: {error}")
+    return install(environment) / program
 
 
 # What the tools say

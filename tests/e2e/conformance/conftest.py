@@ -10,11 +10,8 @@ from tests.e2e.conformance.live_server import live_server
 
 @pytest.fixture(scope="session")
 def node() -> npm.Node:
-    """Node with the pinned packages, or the reason why the test is left out."""
-    try:
-        return npm.install()
-    except npm.NodeUnavailable as reason:
-        pytest.skip(f"left out: {reason}")
+    """Node with the pinned packages."""
+    return npm.install()
 
 
 @pytest.fixture(scope="session")

@@ -15,6 +15,7 @@ import pytest
 from retrieval.errors import ErrorCode
 from retrieval.release import history
 from retrieval.release import publish as publishing
+from retrieval.release.faults import Denied
 from retrieval.release.history import prune, rollback, survey
 from retrieval.release.manifest import (
     POINTER_KEY,
@@ -24,7 +25,7 @@ from retrieval.release.manifest import (
     pending_key,
 )
 from retrieval.release.publish import publish
-from retrieval.release.store import Denied, Store
+from retrieval.release.store import Store
 from tests.retrieval.release.releasing import (
     LOST_POINTERS,
     NOW,

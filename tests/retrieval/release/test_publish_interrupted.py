@@ -20,6 +20,7 @@ from botocore.exceptions import ClientError
 from retrieval.errors import BedivereError, ErrorCode
 from retrieval.release import pack
 from retrieval.release import publish as publishing
+from retrieval.release.faults import Denied
 from retrieval.release.history import survey
 from retrieval.release.manifest import (
     POINTER_KEY,
@@ -28,7 +29,7 @@ from retrieval.release.manifest import (
     pending_key,
 )
 from retrieval.release.publish import Published, publish
-from retrieval.release.store import Denied, S3Store, Store
+from retrieval.release.store import S3Store, Store
 from tests.retrieval.release.releasing import (
     NOW,
     Heard,

@@ -28,8 +28,9 @@ from botocore.exceptions import (
 
 from retrieval.errors import BedivereError, ErrorCode
 from retrieval.release import store as store_module
+from retrieval.release.faults import Denied
 from retrieval.release.folder import FolderStore
-from retrieval.release.store import Conflict, Denied, Fetched, S3Store, Store, TooLarge, open_store
+from retrieval.release.store import Conflict, Fetched, S3Store, Store, TooLarge, open_store
 from tests.s3_server import PAGE_KEYS, S3Server
 
 LIMIT = 1 << 20
