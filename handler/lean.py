@@ -55,6 +55,11 @@ def wait_with(*packages: str) -> None:
             setattr(sys.modules[parent], child, package)
 
 
+def wait_with_remote_catalogs() -> None:
+    """Puts off what LanceDB loads to speak to servers, which is half of its import: databases here are folders."""
+    wait_with("lance_namespace_urllib3_client")
+
+
 @contextmanager
 def without(*modules: str) -> Generator[None]:
     """Within, to import one of `modules` raises ImportError, unless it has been imported before."""

@@ -18,6 +18,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from handler import __version__
 from retrieval.errors import ErrorCode
+from retrieval.notes import counted
 
 Mode = Literal["auto", "legacy"]
 
@@ -175,13 +176,13 @@ class _Visit:
         hits = cast("list[dict[str, Any]]", reply["hits"])
         if not hits:
             raise Miss(f"no hit for {query!r}")
-        return f"{len(hits)} hits for {query!r}, {reply['searchType']} search"
+        return f"{counted(len(hits), 'hit')} for {query!r}, {reply['searchType']} search"
 
     async def _context(self, client: Client) -> str:
         reply = await self._call(client, "lancedb_query", {"question": await self._words(client)})
         if not reply["sources"]:
             raise Miss("no passage")
-        return f"{len(reply['sources'])} passages, {len(reply['context'])} characters"
+        return f"{counted(len(reply['sources']), 'passage')}, {counted(len(reply['context']), 'character')}"
 
     async def _words(self, client: Client) -> str:
         """What to look for: the query that was given, else the title of a main document."""

@@ -20,6 +20,7 @@ from typing import IO, TYPE_CHECKING, Final, Literal, Protocol
 from handler.lean import wait_with
 from retrieval.errors import ErrorCode
 from retrieval.look import SyncOutcome
+from retrieval.notes import counted
 from retrieval.settings import Settings
 
 if TYPE_CHECKING:
@@ -114,7 +115,7 @@ class PlainRecorder:
     def call_finished(self, call: Call) -> None:
         facts = [f"{call.milliseconds:.1f} ms"]
         facts += [call.search_type] if call.search_type else []
-        facts += [f"{call.hits} hits"] if call.hits is not None else []
+        facts += [counted(call.hits, "hit")] if call.hits is not None else []
         facts += [f"release {call.release}"] if call.release else []
         logger.info("%s %s %s", call.tool, call.status, ", ".join(facts))
         if call.arguments is not None:

@@ -24,6 +24,8 @@ from urllib.parse import urlsplit
 
 import yaml
 
+from retrieval.errors import BedivereError, ErrorCode
+
 ROOT = Path(__file__).parents[1]
 BEDIVERE = ROOT / ".venv" / "bin" / "bedivere"
 SAM = ROOT / "build" / ".tools" / "sam" / "bin" / "sam"
@@ -43,8 +45,8 @@ _SHORT = {"-g": "--guided"}
 _CREDENTIALS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_SECURITY_TOKEN")
 
 
-class Stopped(Exception):
-    """It cannot go on; the text is one sentence that says what to do, or empty where a program has said it already."""
+class Stopped(BedivereError):
+    """It cannot go on: a code, and one sentence that says what to do."""
 
 
 @dataclass(frozen=True)
@@ -109,8 +111,7 @@ def main() -> int:
     try:
         (destroy if given.destroy else deploy)(order)
     except Stopped as reason:
-        if str(reason):
-            sys.stderr.write(f"{reason}\n")
+        sys.stderr.write(f"{reason}\n")
         return 1
     except KeyboardInterrupt:
         return 130
@@ -121,11 +122,12 @@ def deploy(order: Order) -> None:
     """From the order to a smoked URL. Raises `Stopped`."""
     if order.database is not None and not order.database.is_dir():
         raise Stopped(
+            ErrorCode.DATABASE_NOT_FOUND,
             f"{order.database} is no database: make one with bedivere index, name another with DATABASE=, "
-            "or say DATABASE= to publish none."
+            "or say DATABASE= to publish none.",
         )
     if order.keep and not re.fullmatch(r"[1-9][0-9]*", order.keep):
-        raise Stopped("KEEP= is a number of releases, 1 or more, or empty to keep all.")
+        raise Stopped(ErrorCode.INVALID_ARGUMENT, "KEEP= is a number of releases, 1 or more, or empty to keep all.")
     config = section(order.environment)
     asked, arguments = split(order.sam_arguments)
     target, others = find_target(config, arguments, os.environ)
@@ -133,7 +135,7 @@ def deploy(order: Order) -> None:
     architecture = value(overrides, "Architecture") or default("Architecture")
     engine = running_engine()
     if engine is not None and not builds(engine, architecture, HANDLERS):
-        raise Stopped(advice(engine, architecture, order.environment))
+        raise Stopped(ErrorCode.PROCESSOR_MISMATCH, advice(engine, architecture, order.environment))
 
     _say(f"{target.stack} in {target.region}")
     variables = target.variables(os.environ)
@@ -179,17 +181,22 @@ def find_target(
     for name, reason in _REFUSED.items():
         named = any(_SHORT.get(word, word.partition("=")[0]) == name for word in arguments)
         if named or configured.get(name.removeprefix("--")):
-            raise Stopped(f"make takes no {name}: {reason}.")
+            raise Stopped(ErrorCode.INVALID_ARGUMENT, f"make takes no {name}: {reason}.")
     given, others = taken(arguments, ("--stack-name", "--region", "--profile"))
     stack = given.get("--stack-name") or configured.get("stack_name")
     if not stack:
-        raise Stopped("samconfig.toml has no stack_name for this environment.")
+        raise Stopped(
+            ErrorCode.SETTING_INVALID,
+            "samconfig.toml has no stack_name for this environment: add one to its global.parameters, "
+            "or name it with SAM_ARGS='--stack-name bedivere'.",
+        )
     profile = given.get("--profile") or configured.get("profile")
     region = given.get("--region") or configured.get("region") or region_of(environment) or profile_region(profile)
     if not region:
         raise Stopped(
+            ErrorCode.SETTING_INVALID,
             "No region is known: set AWS_REGION, for example to eu-central-1, or give the profile one, "
-            "or name it with SAM_ARGS='--region eu-central-1'."
+            "or name it with SAM_ARGS='--region eu-central-1'.",
         )
     return Target(stack, region, profile), others
 
@@ -212,7 +219,10 @@ def region_of(environment: Mapping[str, str]) -> str | None:
     """The region that is set by either name, of which most of AWS's programs read the one or the other alone."""
     region, fallback = environment.get("AWS_REGION"), environment.get("AWS_DEFAULT_REGION")
     if region and fallback and region != fallback:
-        raise Stopped(f"AWS_REGION is {region} and AWS_DEFAULT_REGION is {fallback}: unset one of them.")
+        raise Stopped(
+            ErrorCode.SETTING_INVALID,
+            f"AWS_REGION is {region} and AWS_DEFAULT_REGION is {fallback}: unset one of them.",
+        )
     return region or fallback or None
 
 
@@ -225,7 +235,9 @@ def profile_region(profile: str | None) -> str | None:
     try:
         return session.get_config_variable("region")
     except ProfileNotFound as error:
-        raise Stopped(f"{error}.") from None
+        raise Stopped(
+            ErrorCode.SETTING_INVALID, f"{error}: name one of ~/.aws/config with AWS_PROFILE or SAM_ARGS='--profile …'."
+        ) from None
 
 
 # Parameters
@@ -236,7 +248,10 @@ def section(environment: str) -> Mapping[str, Any]:
     config = tomllib.loads((ROOT / "samconfig.toml").read_text(encoding="utf-8"))
     if not config.get(environment):
         others = ", ".join(sorted({*config} - {"version"}))
-        raise Stopped(f"samconfig.toml has no environment {environment}: name one of {others} with ENV=.")
+        raise Stopped(
+            ErrorCode.INVALID_ARGUMENT,
+            f"samconfig.toml has no environment {environment}: name one of {others} with ENV=.",
+        )
     return config[environment]
 
 
@@ -390,7 +405,8 @@ def run(*command: str | Path, variables: Mapping[str, str], capture: bool = Fals
     pipe = subprocess.PIPE if capture else None
     done = subprocess.run(words, cwd=ROOT, env=variables, stdout=pipe, text=True, check=False)  # noqa: S603 - as shown
     if done.returncode:
-        raise Stopped
+        step = shlex.join(shown[:2])
+        raise Stopped(ErrorCode.PROGRAM_FAILED, f"{step} failed: mend what it says above, and run make again.")
     return done.stdout or ""
 
 

@@ -9,6 +9,7 @@ from typing import Final, TypeVar
 
 from retrieval.core import Api
 from retrieval.errors import BedivereError, ErrorCode
+from retrieval.notes import Advice
 from retrieval.table import SUFFIX, Fingerprint, Table
 
 # A table that is replaced more often than this while it is opened is not worth waiting for.
@@ -84,7 +85,8 @@ class Database:
         # The name is a caller's: it reaches the file system only as one of the names that are there.
         names = self.names()
         if name not in names:
-            known = ", ".join(repr(table) for table in names[:_NAMED_TABLES]) if names else "none"
+            listed = ", ".join(repr(table) for table in names[:_NAMED_TABLES])
+            known = listed or "none, bedivere index makes one"
             raise BedivereError(
                 ErrorCode.TABLE_NOT_FOUND, f"There is no table {name[:100]!r}; the database has: {known}."
             )
@@ -96,7 +98,7 @@ class Database:
         if self._folder is None:
             raise BedivereError(
                 ErrorCode.DATABASE_NOT_SET,
-                "No database is configured: set LANCEDB_PATH to the folder that bedivere index wrote.",
+                f"No database is configured: {Advice.SET_DATABASE} to the folder that bedivere index wrote.",
             )
         return self._folder
 

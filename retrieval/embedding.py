@@ -138,6 +138,11 @@ class QueryEmbedder:
         record = record or {}
         return isinstance(record.get("model"), str) and isinstance(record.get("dimensions"), int)
 
+    def begin(self) -> None:
+        """Begins to `prepare` in the background, where a provider is configured: cheap, waits for nothing."""
+        if self.configured:
+            asyncio.run_coroutine_threadsafe(self._asker.connect(), _loop())
+
     async def prepare(self) -> None:
         """Does ahead what the first question would spend its seconds on: imports, and reading the key.
 

@@ -61,6 +61,14 @@ class ErrorCode(StrEnum):
     EMBEDDING_MISMATCH = "EMBEDDING_MISMATCH"
     # What measuring meets
     JUDGEMENTS_INVALID = "JUDGEMENTS_INVALID"
+    # What the command line meets
+    ADDRESS_UNAVAILABLE = "ADDRESS_UNAVAILABLE"
+    ENDPOINT_UNREACHABLE = "ENDPOINT_UNREACHABLE"
+    CHECKS_FAILED = "CHECKS_FAILED"
+    EXTRA_NOT_INSTALLED = "EXTRA_NOT_INSTALLED"
+    # What deploying meets
+    PROCESSOR_MISMATCH = "PROCESSOR_MISMATCH"
+    PROGRAM_FAILED = "PROGRAM_FAILED"
     # What should not happen
     INTERNAL_ERROR = "INTERNAL_ERROR"
 
@@ -111,6 +119,12 @@ MEANINGS: dict[ErrorCode, str] = {
     ErrorCode.EMBEDDING_FAILED: "The provider gave no usable vectors; those paid for are kept for a next run.",
     ErrorCode.EMBEDDING_MISMATCH: "The table's vectors are of another model or length than the configured one.",
     ErrorCode.JUDGEMENTS_INVALID: "Judged queries cannot be read, or name documents that the table does not have.",
+    ErrorCode.ADDRESS_UNAVAILABLE: "The server cannot listen on this address or port; the sentence says why.",
+    ErrorCode.ENDPOINT_UNREACHABLE: "Nothing answers at the URL that is to be checked; the sentence says why.",
+    ErrorCode.CHECKS_FAILED: "The endpoint answered, and some checks found something else than they should.",
+    ErrorCode.EXTRA_NOT_INSTALLED: "A part that is installed only on demand is missing; the sentence names it.",
+    ErrorCode.PROCESSOR_MISMATCH: "Docker on this machine cannot build an image for the function's processor.",
+    ErrorCode.PROGRAM_FAILED: "A program that `make deploy` ran failed; what it printed says why.",
     ErrorCode.INTERNAL_ERROR: "A fault of Bedivere itself; the server's log has its details.",
 }
 

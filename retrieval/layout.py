@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from retrieval.errors import BedivereError, ErrorCode
+from retrieval.notes import Advice, counted
 from retrieval.schema import INTERNAL_COLUMNS, ORDINAL_COLUMN
 from retrieval.search.plan import Searchable
 
@@ -83,8 +84,7 @@ def lay_out(columns: Sequence[Column], indexes: Sequence[Index], text_column: st
     if text_column not in kinds:
         raise BedivereError(
             ErrorCode.TEXT_COLUMN_MISSING,
-            f"The table has no column {text_column!r}. {_text_columns(columns)} "
-            "Set LANCEDB_TEXT_COLUMN, or pass textColumn in the call.",
+            f"The table has no column {text_column!r}. {_text_columns(columns)} {Advice.SET_TEXT_COLUMN}.",
         )
     if "_score" in kinds:
         raise BedivereError(
@@ -154,7 +154,8 @@ def missing_parts(layout: Layout, indexes: Sequence[Index]) -> list[str]:
         )
     elif covering.unindexed:
         notes.append(
-            f"{covering.unindexed:,} rows are not in the full-text index yet and are scanned; optimize the table."
+            f"{counted(covering.unindexed, 'row')} {'is' if covering.unindexed == 1 else 'are'} not in the full-text "
+            "index yet, so scanned; optimize the table."
         )
     if layout.path is None and layout.url is None:
         notes.append("The table has no column that names a source, so hits cannot be cited.")

@@ -13,8 +13,7 @@ from retrieval.ranking import Ranker
 from retrieval.schema import VECTOR_COLUMN
 from retrieval.search import versions
 from retrieval.settings import Settings
-from retrieval.table import Table
-from retrieval.types import (
+from retrieval.status_reply import (
     CollectionStatus,
     ColumnStatus,
     EmbeddingsStatus,
@@ -25,6 +24,7 @@ from retrieval.types import (
     TableStatus,
     VectorsStatus,
 )
+from retrieval.table import Table
 
 _MAX_LISTED_COLUMNS: Final = 600
 _MAX_LISTED_TABLES: Final = 100
@@ -127,8 +127,7 @@ async def _table_status(
         try:
             layout = table.layout(settings.text_column)
             notes = missing_parts(layout, table.indexes)
-            if trust := ranker.on_trust(table):
-                notes.append(trust)
+            notes += [note for note in (ranker.on_trust(table), ranker.unused(table)) if note]
             collections = await _collections(table, layout)
         except BedivereError as error:
             problem = str(error)

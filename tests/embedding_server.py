@@ -9,17 +9,16 @@ import base64
 import hashlib
 import json
 import math
-import socket
-import struct
 import threading
 from array import array
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Literal
 
 import pytest
+
+from tests.loopback import QuietHandler, listening
 
 MODEL = "words-16"
 DIMENSIONS = 16
@@ -120,13 +119,8 @@ def running_embedding_server() -> Generator[EmbeddingServer]:
     """A server on a free port until the context ends."""
     state = EmbeddingServer()
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - http.server's name
-            """Nothing."""
-
-        def do_POST(self) -> None:
+    class Handler(QuietHandler):
+        def do_POST(self) -> None:  # noqa: N802 - http.server's name
             with suppress(OSError):
                 body = json.loads(self.rfile.read(int(self.headers.get("Content-Length", 0))))
                 texts: list[str] = body["input"]
@@ -152,10 +146,7 @@ def running_embedding_server() -> Generator[EmbeddingServer]:
                     self.close_connection = True
                     return
                 case Failure("drop"):
-                    self.close_connection = True
-                    linger = struct.pack("ii", 1, 0)
-                    self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
-                    self.connection.close()
+                    self.reset()
                     return
                 case Failure("not_json"):
                     self.reply(200, "<html>busy</html>", {})
@@ -195,18 +186,9 @@ def running_embedding_server() -> Generator[EmbeddingServer]:
             self.wfile.write(data)
             self.wfile.flush()
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    state.url = f"http://127.0.0.1:{server.server_port}/v1"
-    thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
-    thread.start()
-    try:
+    with listening(Handler, state.closing) as origin:
+        state.url = f"{origin}/v1"
         yield state
-    finally:
-        state.closing.set()
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
 
 def encoded(vector: Sequence[float]) -> str:

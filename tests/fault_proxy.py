@@ -6,16 +6,15 @@ It answers every request by the first fault that matches its path, else by what 
 from __future__ import annotations
 
 import re
-import socket
-import struct
 import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.client import HTTPConnection
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Literal
 from urllib.parse import urlsplit
+
+from tests.loopback import QuietHandler, listening
 
 _HOP_BY_HOP = {"connection", "keep-alive", "transfer-encoding", "content-length", "server", "date"}
 
@@ -71,12 +70,7 @@ def running_fault_proxy(upstream: str) -> Generator[FaultProxy]:
     proxy = FaultProxy()
     address = urlsplit(upstream)
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - http.server's name
-            """Nothing."""
-
+    class Handler(QuietHandler):
         def answer(self) -> None:
             with suppress(OSError):
                 proxy.paths.append(self.path)
@@ -151,21 +145,6 @@ def running_fault_proxy(upstream: str) -> Generator[FaultProxy]:
                 self.wfile.flush()
             self.close_connection = True
 
-        def reset(self) -> None:
-            self.close_connection = True
-            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-            self.connection.shutdown(socket.SHUT_RD)
-            self.connection.close()
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    proxy.endpoint = f"http://127.0.0.1:{server.server_port}"
-    thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
-    thread.start()
-    try:
+    with listening(Handler, proxy.closing) as origin:
+        proxy.endpoint = origin
         yield proxy
-    finally:
-        proxy.closing.set()
-        server.shutdown()
-        server.server_close()
-        thread.join()

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import signal
 import sys
+import traceback
+
+# First of all, so that it counts what the imports below take.
+from handler.cli import clock  # noqa: F401  # pyright: ignore[reportUnusedImport]
 
 # Nothing can answer Ctrl-C before everything is imported, and libraries take a KeyboardInterrupt for what they please.
 _answering = signal.getsignal(signal.SIGINT)
@@ -13,7 +17,7 @@ if _answering is signal.default_int_handler:
 try:
     import typer
 except ImportError:  # pragma: no cover - seen only where the extra is not installed
-    sys.exit("bedivere: the command line needs the extra 'index': pip install 'bedivere[index]'")
+    sys.exit("EXTRA_NOT_INSTALLED: The command line needs the extra 'index': pip install 'bedivere[index]'.")
 
 from handler import __version__
 from handler.cli.eval import evaluate
@@ -26,7 +30,8 @@ from handler.cli.search import search
 from handler.cli.serve import serve
 from handler.cli.smoke import smoke
 from handler.cli.status import status
-from handler.cli.terminal import ExitCode
+from handler.cli.terminal import Commands, ExitCode, tell
+from retrieval.errors import BedivereError, ErrorCode
 
 if _answering is signal.default_int_handler:
     signal.signal(signal.SIGINT, _answering)
@@ -35,6 +40,7 @@ app = typer.Typer(
     name="bedivere",
     help="Serve your documents to AI agents over MCP: index a folder, search it, serve it.",
     no_args_is_help=True,
+    cls=Commands,
     pretty_exceptions_enable=False,
     add_completion=False,
 )
@@ -70,3 +76,7 @@ def main() -> None:
     except KeyboardInterrupt:
         # It came before the command could answer it, such as during its imports.
         sys.exit(ExitCode.INTERRUPTED)
+    except Exception:
+        traceback.print_exc()
+        tell(BedivereError(ErrorCode.INTERNAL_ERROR, "A fault of Bedivere itself: report it with the lines above."))
+        sys.exit(ExitCode.FAILURE)

@@ -15,6 +15,7 @@ from rich.text import Text
 from handler.cli.terminal import ExitCode, fail
 from handler.cli.waiting import ready
 from retrieval.errors import BedivereError, ErrorCode
+from retrieval.notes import counted
 from retrieval.retriever import Retriever
 from retrieval.settings import Settings, load_settings
 from retrieval.types import SearchType
@@ -121,7 +122,7 @@ async def _measure(settings: Settings, asking: Asking, *, quiet: bool) -> Report
     with errors.status("") as status:
 
         def show(mode: SearchType, done: int, of: int) -> None:
-            status.update(f"{mode}: {done:,} of {of:,} queries")
+            status.update(f"{mode}: {done:,} of {of:,} {'query' if of == 1 else 'queries'}")
 
         return await measure(settings, dataset, replace(asking, on_query=show))
 
@@ -145,9 +146,9 @@ def _facts(report: Report) -> list[tuple[str, str]]:
     corpus = report.corpus
     queries = max((len(mode.queries) for mode in report.modes.values()), default=0)
     left_out = f", {report.left_out:,} without judgements left out" if report.left_out else ""
-    empty = f", {report.empty:,} judged ones without text" if report.empty else ""
+    empty = f", {counted(report.empty, 'judged one')} without text" if report.empty else ""
     return [
-        ("Table", f"{corpus.table}, {corpus.rows:,} chunks of {corpus.documents:,} documents{empty}"),
+        ("Table", f"{corpus.table}, {counted(corpus.rows, 'chunk')} of {counted(corpus.documents, 'document')}{empty}"),
         ("Corpus", (corpus.corpus_version or "of another tool")[:16]),
         ("Model", corpus.embedding_model or "none"),
         ("Queries", f"{queries:,}{left_out}"),

@@ -7,7 +7,7 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated
@@ -16,9 +16,12 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from handler.cli.progress import counted, dollars_text, size_text, watcher
+from handler.cli.clock import elapsed
+from handler.cli.progress import dollars_text, size_text, watcher
 from handler.cli.terminal import ExitCode, fail
+from handler.lean import wait_with_remote_catalogs
 from retrieval.errors import BedivereError
+from retrieval.notes import counted
 from retrieval.settings import load_settings
 
 if TYPE_CHECKING:
@@ -87,7 +90,8 @@ def index(
 
     Exit codes: 0 done, 1 failed, 2 wrong usage, 3 nothing could be indexed, 130 interrupted.
     """
-    # Imported here, because LanceDB takes seconds and `--help` should not.
+    # Imported here, because LanceDB takes a second and `--help` should not.
+    wait_with_remote_catalogs()
     from retrieval.indexing.build import build_table
     from retrieval.indexing.job import Options
     from retrieval.provider import Endpoint
@@ -111,6 +115,7 @@ def index(
         )
         with ExitStack() as stack:
             summary = build_table(options, watcher(errors, stack, quiet=as_json, noun=options.noun))
+        summary = replace(summary, seconds=elapsed())
     except BedivereError as error:
         if error.__cause__ is not None:
             # Of LanceDB or the system: the sentence leaves their words out, which the person at the terminal may need.

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Final
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn
 
+from retrieval.notes import counted
+
 if TYPE_CHECKING:
     from retrieval.indexing.job import Progress as Watcher
 
@@ -178,7 +180,3 @@ def size_text(count: int) -> str:
         if count >= scale:
             return f"{count / scale:,.1f} {unit}"
     return counted(count, "byte")
-
-
-def counted(count: int, noun: str) -> str:
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"

@@ -11,10 +11,11 @@ from typing import Annotated
 
 import typer
 
-from handler.cli.progress import counted, size_text
+from handler.cli.progress import size_text
 from handler.cli.publish import STORE_HELP
 from handler.cli.terminal import ExitCode, fail
 from retrieval.errors import BedivereError, ErrorCode
+from retrieval.notes import counted
 from retrieval.release.store import open_store
 
 
@@ -33,7 +34,8 @@ def prune(
     Never the current release, nor one that servers may still be reading, nor a part that another release refers to.
     Where it is not known which release is current, nothing is removed.
     """
-    from retrieval.release.history import prune as prune_store
+    from retrieval.release.pruning import Reason
+    from retrieval.release.pruning import prune as prune_store
 
     try:
         if math.isnan(grace_hours):
@@ -52,5 +54,12 @@ def prune(
     verb = "would be removed" if dry_run else "removed"
     releases, objects = counted(len(pruned.releases), "release"), counted(pruned.objects, "object")
     typer.echo(f"{releases} {verb}: {objects}, {size_text(pruned.bytes)}")
+    for spared in pruned.spared:
+        typer.echo(f"{spared.release} stays: {spared.reason}")
+    if any(spared.reason in {Reason.PUBLISHED, Reason.REPLACED} for spared in pruned.spared):
+        typer.echo(
+            f"The grace is {grace_hours:g} {'hour' if grace_hours == 1 else 'hours'} (--grace-hours): servers may "
+            "still be reading what was published or current within it."
+        )
     for note in pruned.notes:
         typer.echo(f"note: {note}", err=True)

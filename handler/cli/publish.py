@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, NoReturn, cast
 
@@ -20,9 +20,12 @@ from rich.markup import escape
 from rich.progress import BarColumn, DownloadColumn, Progress, SpinnerColumn, TextColumn, TransferSpeedColumn
 from rich.table import Table
 
-from handler.cli.progress import counted, size_text
+from handler.cli.clock import elapsed
+from handler.cli.progress import size_text
 from handler.cli.terminal import ExitCode, fail
+from handler.lean import wait_with_remote_catalogs
 from retrieval.errors import BedivereError
+from retrieval.notes import counted
 
 if TYPE_CHECKING:
     from retrieval.release.publish import Published, Watcher
@@ -62,11 +65,13 @@ def publish(
     """
 
     def work(watch: Watcher) -> Published:
-        # Imported here, because LanceDB takes seconds and `--help` should not.
+        # Imported here, because LanceDB takes a second and `--help` should not.
+        wait_with_remote_catalogs()
         from retrieval.release.publish import publish as publish_database
         from retrieval.release.store import open_store
 
-        return publish_database(database, open_store(store), dry_run=dry_run, keep=keep, watch=watch)
+        published = publish_database(database, open_store(store), dry_run=dry_run, keep=keep, watch=watch)
+        return replace(published, seconds=elapsed())
 
     errors = Console(stderr=True, highlight=False, soft_wrap=True)
     with _watcher(errors, quiet=as_json) as watch:

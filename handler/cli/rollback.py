@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from typing import Annotated
 
@@ -43,3 +44,5 @@ def rollback(
         typer.echo(f"Release {after} is current already.")
     else:
         typer.echo(f"Release {after} is current; before it was {before or 'one that cannot be read'}.")
+        if before:
+            typer.echo(f"To go back: bedivere rollback {shlex.quote(store)} {before}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import re
 from collections.abc import Sequence
 from typing import Annotated, Final
@@ -14,7 +13,9 @@ from rich.text import Text
 
 from handler.cli.terminal import fail
 from handler.cli.waiting import ready
+from handler.cli.wording import in_own_words
 from retrieval.errors import BedivereError, ErrorCode
+from retrieval.notes import Nothing
 from retrieval.retriever import Retriever
 from retrieval.search.snippet import matched_spans
 from retrieval.settings import load_settings
@@ -136,8 +137,9 @@ def _print(reply: SearchReply, question: str, *, explain: bool) -> None:
     console = Console(highlight=False, soft_wrap=True)
     for one in reply.corrections:
         console.print(Text(f"Read {_shown(one.written)} as {_shown(one.read)}.", style="yellow"))
+    notes = [in_own_words(note) for note in reply.notes]
     if not reply.hits:
-        _print_nothing(console, reply)
+        notes = _print_nothing(console, reply, notes)
     asked = " ".join([question, *(one.read for one in reply.corrections)])
     for number, hit in enumerate(reply.hits, start=1):
         console.print(_heading(number, hit))
@@ -153,26 +155,36 @@ def _print(reply: SearchReply, question: str, *, explain: bool) -> None:
             passage.stylize("bold yellow", start + 3, end + 3)
         console.print(passage)
         console.print()
-    if explain and reply.timings:
-        stages = ", ".join(f"{stage} {milliseconds:.1f} ms" for stage, milliseconds in reply.timings.items())
-        console.print(Text(f"{reply.search_type} search: {stages}", style="dim"))
-    for note in reply.notes:
+    if explain:
+        _print_explanation(console, reply)
+    for note in notes:
         Console(stderr=True, highlight=False, soft_wrap=True).print(Text(f"note: {_shown(note)}", style="dim"))
 
 
-def _print_nothing(console: Console, reply: SearchReply) -> None:
+def _print_explanation(console: Console, reply: SearchReply) -> None:
+    """What is to be said of the reply as a whole."""
+    if sure := reply.relevance:
+        told = f"relevance: {sure.score:.2f} of 1; {sure.threshold:.2f} is needed"
+        console.print(Text(told, style="dim"))
+    for one in reply.outdated_left_out or ():
+        console.print(Text(f"left out as outdated: {_shown(one.id)}, which would have been #{one.place}", style="dim"))
+    if reply.timings:
+        stages = ", ".join(f"{stage} {milliseconds:.1f} ms" for stage, milliseconds in reply.timings.items())
+        console.print(Text(f"{reply.search_type} search: {stages}", style="dim"))
+
+
+def _print_nothing(console: Console, reply: SearchReply, notes: Sequence[str]) -> list[str]:
+    """Says that there is nothing and why, which is the answer; returns the notes that are not said by then."""
+    why = next((note for note in notes if note.startswith(tuple(Nothing))), "No passage matches.")
+    console.print(Text(_shown(why)))
     rejected = reply.rejected
-    if rejected is None or rejected.id is None:
-        console.print("No passage matches.")
-        return
-    console.print("No passage is relevant enough.")
-    named = _shown(rejected.title or rejected.id)
-    enough = math.floor(rejected.score * 100) / 100
-    lines = [
-        f"   The nearest is {named}, with a relevance of {rejected.score:.2f}; {rejected.threshold:.2f} is needed.",
-        f"   Ask in other words, or pass --min-score {enough:.2f} or less to see it.",
-    ]
-    console.print(Text("\n".join(lines), style="dim"))
+    if rejected is not None and rejected.id is not None:
+        named = _shown(rejected.title or rejected.id)
+        nearest = (
+            f"The nearest is {named}, with a relevance of {rejected.score:.2f}; {rejected.threshold:.2f} is needed."
+        )
+        console.print(Text(f"   {nearest}", style="dim"))
+    return [note for note in notes if note != why]
 
 
 def _shown(text: str) -> str:
@@ -211,6 +223,10 @@ def _why(hit: Hit) -> str:
     if hit.vector_rank is not None:
         told.append(f"vector #{hit.vector_rank} ({hit.vector_score or 0:.3f})")
     told.append(f"{hit.score_type} {_score(hit, hit.score)}")
+    if hit.stub:
+        told.append("a stub, placed by half of that")
+    if hit.boost is not None:
+        told.append(f"its path's boost places it by {hit.boost:g} times that")
     return " · ".join(told)
 
 

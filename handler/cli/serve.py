@@ -16,12 +16,14 @@ from urllib.parse import quote
 import typer
 
 from handler.cli.terminal import ExitCode, fail
+from handler.cli.wording import in_own_words
 from retrieval.errors import BedivereError, ErrorCode
+from retrieval.notes import counted
 from retrieval.settings import Settings, load_settings
 
 if TYPE_CHECKING:
     from retrieval.retriever import Retriever
-    from retrieval.types import StatusReply
+    from retrieval.status_reply import StatusReply
 
 DEFAULT_PORT: Final = 3000
 DEFAULT_HOST: Final = "127.0.0.1"
@@ -109,7 +111,8 @@ def _serve_stdio(settings: Settings) -> None:
     from handler.protocol import build_server
     from handler.stdio import serve_stdio
 
-    server = build_server(settings, _retriever(settings))
+    retriever = _retriever(settings)
+    server = build_server(settings, retriever)
     if sys.stdin.isatty():
         typer.echo(
             "Bedivere speaks MCP on standard input and output: a client starts it so. For a URL: bedivere serve --http",
@@ -117,6 +120,7 @@ def _serve_stdio(settings: Settings) -> None:
         )
     # A thread waits for the next line of input and cannot be woken; nothing is open that an exit could harm.
     signal.signal(signal.SIGINT, lambda _signal, _frame: os._exit(ExitCode.DONE))
+    retriever.warm()
     asyncio.run(serve_stdio(server))
 
 
@@ -136,7 +140,13 @@ def _serve_http(settings: Settings, host: str, port: int) -> None:
         typer.echo(f"warning: {hosts.warning}", err=True)
     _print_banner(settings, host, port)
     _print_state(asyncio.run(retriever.status(verbose=False)))
-    serve_http(app, listener, announce=lambda: typer.echo("Stop it with Ctrl-C."))
+
+    def announce() -> None:
+        typer.echo("Stop it with Ctrl-C.")
+        # It listens by now.
+        retriever.warm()
+
+    serve_http(app, listener, announce=announce)
 
 
 def _listen(host: str, port: int) -> socket.socket:
@@ -146,8 +156,10 @@ def _listen(host: str, port: int) -> socket.socket:
     except OSError as error:
         # Of a failed bind, Python's text names the address again; of a name that is not found, the number is no errno.
         why = os.strerror(error.errno) if error.errno and error.errno > 0 else "there is no such address"
-        typer.echo(f"Cannot listen on {host} port {port}: {why}. Choose another port or --host.", err=True)
-        raise typer.Exit(ExitCode.FAILURE) from None
+        raise BedivereError(
+            ErrorCode.ADDRESS_UNAVAILABLE,
+            f"Cannot listen on {host} port {port}: {why}. Choose another port or --host.",
+        ) from None
 
 
 def _print_banner(settings: Settings, host: str, port: int) -> None:
@@ -166,7 +178,9 @@ def _print_state(status: StatusReply) -> None:
         if problem and problem.startswith(ErrorCode.DATASET_LOADING):
             typer.echo("The release is being fetched; calls wait for it.")
         elif problem:
-            typer.echo(f"warning: {problem}", err=True)
+            typer.echo(f"warning: {in_own_words(problem)}", err=True)
     for table in status.tables:
         if table.rows is not None:
-            typer.echo(f"Table {table.name}: {table.rows:,} chunks")
+            typer.echo(f"Table {table.name}: {counted(table.rows, 'chunk')}")
+        for note in table.notes:
+            typer.echo(f"note: {table.name}: {in_own_words(note)}", err=True)

@@ -13,7 +13,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from handler.cli.terminal import ExitCode
+from handler.cli.terminal import ExitCode, fail
+from retrieval.errors import BedivereError, ErrorCode
+from retrieval.notes import counted
 
 if TYPE_CHECKING:
     from handler.smoke import Check
@@ -45,16 +47,24 @@ def smoke(
         checks = asyncio.run(checks_of(url, query, dataset=not without_dataset))
     except Unreachable as reason:
         if as_json:
-            typer.echo(json.dumps({"url": url, "passed": False, "checks": [], "problem": str(reason)}))
-        else:
-            typer.echo(f"Cannot reach {url}: {reason}", err=True)
-        raise typer.Exit(ExitCode.FAILURE) from None
-    passed = all(check.passed for check in checks)
+            _print_json(url, [], ErrorCode.ENDPOINT_UNREACHABLE, problem=str(reason))
+            raise typer.Exit(ExitCode.FAILURE) from None
+        sentence = f"Cannot reach {url}: {reason}. Check the URL, and that the server runs."
+        fail(BedivereError(ErrorCode.ENDPOINT_UNREACHABLE, sentence))
+    failed = sum(not check.passed for check in checks)
     if as_json:
-        typer.echo(json.dumps({"url": url, "passed": passed, "checks": [asdict(check) for check in checks]}))
+        _print_json(url, checks, ErrorCode.CHECKS_FAILED if failed else None)
     else:
         _print(checks)
-    raise typer.Exit(ExitCode.DONE if passed else ExitCode.FAILURE)
+    if failed and not as_json:
+        sentence = f"{failed} of {counted(len(checks), 'check')} failed: mend what their lines name, and run it again."
+        fail(BedivereError(ErrorCode.CHECKS_FAILED, sentence))
+    raise typer.Exit(ExitCode.FAILURE if failed else ExitCode.DONE)
+
+
+def _print_json(url: str, checks: list[Check], code: ErrorCode | None, **problem: str) -> None:
+    record = {"url": url, "passed": code is None, "checks": [asdict(check) for check in checks], **problem}
+    typer.echo(json.dumps({**record, "code": str(code)} if code else record))
 
 
 def _is_url(url: str) -> bool:
@@ -77,5 +87,5 @@ def _print(checks: list[Check]) -> None:
         table.add_row(Text(check.name), result, f"{check.milliseconds:.0f}", Text(check.detail))
     console = Console(highlight=False)
     console.print(table)
-    failed = sum(not check.passed for check in checks)
-    console.print(f"{failed} of {len(checks)} checks failed." if failed else f"All {len(checks)} checks passed.")
+    if all(check.passed for check in checks):
+        console.print(f"All {counted(len(checks), 'check')} passed.")

@@ -10,12 +10,15 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from handler.cli.progress import size_text
 from handler.cli.terminal import ExitCode, fail
 from handler.cli.waiting import ready
+from handler.cli.wording import in_own_words
 from retrieval.errors import BedivereError
+from retrieval.notes import counted
 from retrieval.retriever import Retriever
 from retrieval.settings import Settings, load_settings
-from retrieval.types import ReleaseStatus, StatusReply, TableStatus, VectorsStatus
+from retrieval.status_reply import ReleaseStatus, StatusReply, TableStatus, VectorsStatus
 
 
 def status(
@@ -66,14 +69,14 @@ def _print(reply: StatusReply, settings: Settings) -> None:
     notes = [f"{table.name}: {note}" for table in reply.tables for note in (table.problem, *table.notes) if note]
     for note in (reply.problem, *notes):
         if note:
-            Console(stderr=True, highlight=False, soft_wrap=True).print(Text(note, style="yellow"))
+            Console(stderr=True, highlight=False, soft_wrap=True).print(Text(in_own_words(note), style="yellow"))
 
 
 def _facts(release: ReleaseStatus | None) -> list[tuple[str, str]]:
     if release is None or release.id is None:
         return []
     age = "" if release.age_seconds is None else f", {_duration(release.age_seconds)} ago"
-    fetched = f"{(release.sync_bytes or 0) / 1e6:.1f} MB fetched" if release.sync_bytes else "it was on this disk"
+    fetched = f"{size_text(release.sync_bytes)} fetched" if release.sync_bytes else "it was on this disk"
     return [
         ("Release", release.id),
         ("Published", f"{release.created_at}{age}"),
@@ -108,4 +111,4 @@ def _duration(seconds: int) -> str:
     for unit, size in (("days", 86_400), ("hours", 3_600), ("minutes", 60)):
         if seconds >= 2 * size:
             return f"{seconds // size} {unit}"
-    return f"{seconds} seconds"
+    return counted(seconds, "second")

@@ -55,7 +55,8 @@ def build_table(options: Options, progress: Progress | None = None) -> Summary:
     _check(options)
     folder = TableFolder(options.database, options.table)
     if not options.source.is_dir() and not options.holds_lines:
-        what = "is a file: name its folder, and pass --include" if options.source.is_file() else "does not exist"
+        is_file = options.source.is_file()
+        what = "is a file: name its folder, and pass --include" if is_file else "does not exist: check its path"
         raise BedivereError(ErrorCode.SOURCE_NOT_FOUND, f"The folder to index {what}.")
     with folder.locked():
         try:

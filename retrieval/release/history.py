@@ -1,18 +1,17 @@
-"""What has been published to a store: lists it, makes an earlier release current again, removes what is not needed."""
+"""What has been published to a store: lists it, and makes a release the current one, in one step."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Generator, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final, TypeVar
 
 from retrieval.errors import BedivereError, ErrorCode
-from retrieval.release.claim import age_order, claim, is_made_up, moment_of, unclaim
-from retrieval.release.faults import Denied
+from retrieval.release.claim import age_order, claim, moment_of, unclaim
 from retrieval.release.manifest import (
     MAX_POINTER_BYTES,
     POINTER_KEY,
@@ -26,12 +25,6 @@ from retrieval.release.manifest import (
     pending_key,
 )
 from retrieval.release.store import Conflict, Store, Stored, TooLarge
-
-GRACE: Final = timedelta(hours=24)
-"""For so long after a release was published or replaced, instances may still be reading it."""
-
-LEFTOVERS_AFTER: Final = timedelta(hours=6)
-"""A publisher that has written nothing for so long is taken for dead."""
 
 _REMEMBERED: Final = timedelta(days=90)
 _AT_ONCE: Final = 8
@@ -107,17 +100,6 @@ class Survey:
     def manifests(self) -> list[Manifest]:
         """Those of the releases that can be understood, newest first."""
         return [release.manifest for release in self.releases if release.manifest]
-
-
-@dataclass(frozen=True, slots=True)
-class Pruned:
-    """What was removed, or would be."""
-
-    releases: tuple[str, ...]
-    objects: int
-    bytes: int
-    notes: tuple[str, ...] = ()
-    """What was not removed and why: who needs it, or the right that it takes."""
 
 
 def current(store: Store) -> Current | None:
@@ -200,7 +182,7 @@ def rollback(store: Store, release: str | None = None) -> tuple[str | None, str]
 
 
 def _go_to(store: Store, seen: Survey, manifest: Manifest) -> None:
-    """Makes an earlier release current, under a claim that keeps its parts; see `remove` for the order of the steps."""
+    """Makes an earlier release current, under a claim that keeps its parts; `pruning.remove` says why in this order."""
     own = claim(store, seen.ids(), manifest.corpus, manifest.to_json())
     try:
         _check_whole(store, manifest)
@@ -228,152 +210,8 @@ def _check_whole(store: Store, manifest: Manifest) -> None:
         raise damaged(f"{missing[0]} is gone or is not what was published")
 
 
-def prune(store: Store, keep: int, *, grace: timedelta = GRACE, dry_run: bool = False) -> Pruned:
-    """Removes all but the newest `keep` releases, and what killed publishers left.
-
-    Spared are the current release, each that was published or replaced within `grace`, those whose manifest cannot
-    be understood, those whose publisher may not have ended, and the parts that a release which stays refers to.
-    A release whose id is made up is none of the newest, whatever its id says, nor within `grace` because of it.
-    Raises `BedivereError`: INVALID_ARGUMENT, RELEASE_DAMAGED or RELEASE_TOO_NEW where it is not known which release is
-    current, and what the store raises.
-    """
-    if keep < 1 or grace < timedelta(0):
-        raise BedivereError(ErrorCode.INVALID_ARGUMENT, "At least one release is kept, and the grace is not negative.")
-    seen = survey(store)
-    if seen.problem:
-        raise seen.problem
-    now = datetime.now(UTC)
-    pointer = seen.current.pointer if seen.current else None
-    replaced = pointer.replaced if pointer else {}
-    before = now - max(grace, LEFTOVERS_AFTER)
-    made_up = {release.id for release in seen.releases if is_made_up(release.id, now)}
-    newest = [release.id for release in seen.releases if release.id not in made_up][:keep]
-    # Its publisher may be about to write its manifest anew.
-    publishing = {id_ for id_ in seen.folders if (own := seen.claim_of(id_)) and own.modified > before}
-    doomed = [
-        release.id
-        for release in seen.releases
-        if not release.current
-        and release.manifest is not None
-        and release.id not in {*newest, *publishing}
-        and (release.id in made_up or release.published <= now - grace)
-        and _moment(replaced.get(release.id)) <= now - grace
-    ]
-    doomed += leftovers(seen, before)
-    pruned = remove(store, seen, doomed, claims=_outlived(seen, before), dry_run=dry_run)
-    return pruned if dry_run else replace(pruned, notes=(*pruned.notes, *_abandon(store, before)))
-
-
-def clean(store: Store, seen: Survey, *, after: timedelta = LEFTOVERS_AFTER) -> tuple[str, ...]:
-    """Removes what publishers that died left behind; what the store does not allow to be removed is named instead.
-
-    Where it is not known which release is current, one of them may be it: then their parts stay.
-    """
-    before = datetime.now(UTC) - after
-    notes = list(_abandon(store, before))
-    if not seen.problem:
-        with allowed(notes, "What an earlier run left could not be removed"):
-            remove(store, seen, leftovers(seen, before), claims=_outlived(seen, before))
-    return tuple(notes)
-
-
-@contextmanager
-def allowed(notes: list[str], what: str) -> Generator[None]:
-    """Takes a refusal for a note with the right that is lacking: who may publish need not be allowed to delete."""
-    try:
-        yield
-    except BedivereError as error:
-        if error.code is not ErrorCode.STORE_DENIED:
-            raise
-        right = error.right if isinstance(error, Denied) else None
-        notes.append(f"{what}: the store does not allow it" + (f", it takes the right {right}." if right else "."))
-
-
-def _abandon(store: Store, before: datetime) -> tuple[str, ...]:
-    notes: list[str] = []
-    with allowed(notes, "Unfinished uploads of earlier runs could not be removed"):
-        store.abandon(f"{RELEASES}/", before)
-    return tuple(notes)
-
-
-def leftovers(seen: Survey, before: datetime) -> list[str]:
-    """The ids that were never made releases, and that nothing was written of since `before`."""
-    known = {release.id for release in seen.releases}
-    return [
-        id_
-        for id_, objects in seen.folders.items()
-        if id_ not in known
-        and manifest_key(id_) not in {stored.key for stored in objects}
-        and max(stored.modified for stored in objects) <= before
-    ]
-
-
-def _outlived(seen: Survey, before: datetime) -> list[Stored]:
-    """The claims that whoever made a release did not remove, because it died or was not allowed to."""
-    released = [release.id for release in seen.releases if release.manifest]
-    return [
-        own
-        for id_ in released
-        if (own := seen.claim_of(id_)) and own.modified <= before and seen.stored(manifest_key(id_))
-    ]
-
-
-def remove(
-    store: Store, seen: Survey, doomed: Collection[str], *, claims: Collection[Stored] = (), dry_run: bool = False
-) -> Pruned:
-    """Removes these releases, but for the parts that another refers to, and these claims.
-
-    Somebody may be about to refer to a part of one of them, or to make one of them current. They say so in a
-    pending.json, then look whether the manifest of what they take is still there, and only then change the current
-    release. Here the manifests go first, and only after that it is read again who refers to what: one of the two sees
-    the other, since no manifest comes back unclaimed, see `heal`. Raises `BedivereError` where it is no longer known
-    which release is current; their parts stay then.
-    """
-    released = [release.id for release in seen.releases if release.id in doomed]
-    wanted = set[str]()
-    first = {key for id_ in doomed for key in (manifest_key(id_), pending_key(id_))}
-    if dry_run or not doomed:
-        staying = tuple(release for release in seen.releases if release.id not in doomed)
-        referred = replace(seen, releases=staying).referred()
-    else:
-        store.delete(sorted(first))
-        again = _settled(store)
-        if again.problem:
-            raise again.problem
-        referred = again.referred()
-        # They may have been rolled back to in between.
-        wanted = {*(release.id for release in again.releases), *(manifest.release for manifest in again.pending)}
-        heal(store, again.current)
-    removed = [id_ for id_ in doomed if id_ not in wanted]
-    gone = [stored for id_ in removed for stored in seen.folders.get(id_, ()) if stored.key not in referred]
-    gone += [stored for stored in claims if stored.key not in first]
-    if gone and not dry_run:
-        store.delete([stored.key for stored in gone if stored.key not in first])
-    return Pruned(
-        tuple(id_ for id_ in released if id_ not in wanted),
-        len(gone),
-        sum(stored.bytes for stored in gone),
-        tuple(
-            f"Release {id_} keeps its parts: somebody made it current meanwhile, or is about to."
-            for id_ in released
-            if id_ in wanted
-        ),
-    )
-
-
-def _settled(store: Store) -> Survey:
-    """A survey during which the current release stayed the same.
-
-    A claim goes once its release is current: a survey that read `current.json` before and the claims after would see
-    neither.
-    """
-    while True:
-        seen = survey(store)
-        if _is_still(store, seen.current):
-            return seen
-
-
-def _is_still(store: Store, seen: Current | None) -> bool:
+def is_still(store: Store, seen: Current | None) -> bool:
+    """Whether the current release is the one that was seen."""
     now = current(store)
     return (now.tag if now else None) == (seen.tag if seen else None)
 
@@ -384,7 +222,7 @@ def flip(store: Store, manifest: Manifest, seen: Survey) -> None:
     pointer = seen.current.pointer if seen.current else None
     moment = f"{now:%Y-%m-%dT%H:%M:%SZ}"
     if pointer:
-        replaced = {id_: when for id_, when in pointer.replaced.items() if _moment(when) > now - _REMEMBERED}
+        replaced = {id_: when for id_, when in pointer.replaced.items() if moment_told(when) > now - _REMEMBERED}
         replaced[pointer.release] = moment
     else:
         # Any of them may have been current until now, and servers still read it.
@@ -416,9 +254,9 @@ def heal(store: Store, seen: Current | None) -> None:
     if seen is None or pointer is None or store.size(manifest_key(pointer.release)) is not None:
         return
     own = claim(store, {pointer.release}, pointer.manifest.corpus, pointer.manifest.to_json())
-    if _is_still(store, seen):
+    if is_still(store, seen):
         store.put(manifest_key(pointer.release), pointer.manifest.to_json())
-        if not _is_still(store, seen):
+        if not is_still(store, seen):
             return
     unclaim(store, own)
 
@@ -435,7 +273,8 @@ def together(ask: Callable[[T], R], items: Iterable[T]) -> list[R]:
         return list(pool.map(ask, items))
 
 
-def _moment(text: str | None) -> datetime:
+def moment_told(text: str | None) -> datetime:
+    """The time that a pointer tells; the beginning of time where it tells none."""
     try:
         moment = datetime.fromisoformat(text or "")
     except ValueError:
@@ -463,9 +302,11 @@ def _target(seen: Survey, release: str | None) -> Release:
         older = seen.releases[ids.index(before) + 1 :] if before in ids else seen.releases
         usable = [found for found in older if found.manifest]
         if not usable:
+            newest = next((found.id for found in seen.releases if found.manifest and not found.current), None)
+            none = "there is no other to go to: bedivere publish makes one"
+            way = f"to go to the newest: bedivere rollback STORE {newest}" if newest else none
             raise BedivereError(
-                ErrorCode.RELEASE_NOT_FOUND,
-                "There is no release before the current one: bedivere releases lists those that there are.",
+                ErrorCode.RELEASE_NOT_FOUND, f"There is no release before the current one ({before}); {way}."
             )
         return usable[0]
     if release not in ids:

@@ -21,9 +21,10 @@ from typing import Final, Protocol
 from retrieval.database import Database
 from retrieval.errors import BedivereError, ErrorCode
 from retrieval.indexing.whole import Examined, NotWholeError, examine
-from retrieval.release import history, pack
+from retrieval.notes import counted
+from retrieval.release import history, pack, pruning
 from retrieval.release.claim import claim, is_made_up, new_ids
-from retrieval.release.history import LEFTOVERS_AFTER, Current, Survey
+from retrieval.release.history import Current, Survey
 from retrieval.release.manifest import (
     MAX_FILES,
     READER_FORMAT,
@@ -109,11 +110,11 @@ def publish(
     dry_run: bool = False,
     keep: int | None = None,
     watch: Watcher | None = None,
-    leftovers_after: timedelta = LEFTOVERS_AFTER,
+    leftovers_after: timedelta = pruning.LEFTOVERS_AFTER,
 ) -> Published:
     """Makes the tables of `database` the current release of `store`, unless they are it already.
 
-    With `dry_run` everything is done but writing to the store. With `keep`, `history.prune` follows.
+    With `dry_run` everything is done but writing to the store. With `keep`, `pruning.prune` follows.
     Raises `BedivereError`: DATASET_NOT_WHOLE, PUBLISH_CONFLICT where another run came first, RELEASE_TOO_NEW where a
     newer Bedivere published the current release, DATABASE_NOT_FOUND, and what the store raises.
     """
@@ -127,14 +128,14 @@ def publish(
     run = _Run(store, sources, seen, watch, dry_run)
     notes: list[str] = []
     if not dry_run:
-        notes.extend(history.clean(store, seen, after=leftovers_after))
+        notes.extend(pruning.clean(store, seen, after=leftovers_after))
         history.heal(store, seen.current)
     result = run.unchanged() or run.publish()
     notes.extend(run.notes)
     if keep is not None and not dry_run:
         watch.stage("Removing old releases")
-        with history.allowed(notes, "Old releases could not be removed"):
-            pruned = history.prune(store, keep)
+        with pruning.allowed(notes, "Old releases could not be removed"):
+            pruned = pruning.prune(store, keep)
             notes.extend(pruned.notes)
             result = replace(result, pruned=pruned.releases)
     return replace(result, notes=tuple(dict.fromkeys(notes)), seconds=round(time.monotonic() - started, 3))
@@ -241,7 +242,7 @@ class _Run:
         earlier = [part for _, part in self.lenders.values()]
         groups = pack.plan(files, earlier)
         self.watch.planned(sum(file.bytes for file in files))
-        self.watch.stage(f"Packing {len(groups):,} parts" if self.dry_run else f"Uploading {len(groups):,} parts")
+        self.watch.stage(f"{'Packing' if self.dry_run else 'Uploading'} {counted(len(groups), 'part')}")
         with pack.workspace() as folder, ThreadPoolExecutor(_AT_ONCE) as pool:
             futures: list[Future[Part]] = [
                 pool.submit(self._part, release, number, group, folder) for number, group in enumerate(groups)
@@ -314,7 +315,7 @@ class _Run:
 
     def _make_current(self, manifest: Manifest) -> None:
         release = manifest.release
-        # From now on no pruning removes a part of it; see `history.remove` for the order of these steps.
+        # From now on no pruning removes a part of it; see `pruning.remove` for the order of these steps.
         self.store.put(pending_key(release), manifest.to_json())
         gone = [lender for lender in self.borrowed if self.store.size(manifest_key(lender)) is None]
         if gone or len(history.held(self.store, manifest.parts)) != len(manifest.parts):
@@ -327,14 +328,14 @@ class _Run:
         # It is published: whoever comes next writes what is missing here.
         with suppress(BedivereError):
             self.store.put(manifest_key(release), manifest.to_json())
-            with history.allowed(self.notes, f"The claim of release {release} could not be removed"):
+            with pruning.allowed(self.notes, f"The claim of release {release} could not be removed"):
                 self.store.delete([pending_key(release)])
 
     def _withdraw(self, release: str) -> None:
         """Removes what this run has uploaded, unless it became current all the same."""
         seen = history.survey(self.store)
         if seen.current is None or seen.current.release not in {None, release}:
-            history.remove(self.store, seen, [release])
+            pruning.remove(self.store, seen, [release])
 
     def _published(self, manifest: Manifest, *, unchanged: bool) -> Published:
         prefix = part_key(manifest.release, 0).rpartition("/")[0]

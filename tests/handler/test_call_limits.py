@@ -18,7 +18,8 @@ from handler.protocol import MAX_REPLY_BYTES, build_server
 from handler.telemetry import Call, PlainRecorder
 from retrieval.retriever import Retriever
 from retrieval.settings import Settings
-from retrieval.types import EmbeddingsStatus, Hit, Page, SearchReply, StatusReply, TableStatus
+from retrieval.status_reply import EmbeddingsStatus, StatusReply, TableStatus
+from retrieval.types import Hit, Page, SearchReply
 from tests.lambda_bridge import http_event
 
 HOST = "a1b2c3d4e5.execute-api.eu-west-1.amazonaws.com"

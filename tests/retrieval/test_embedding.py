@@ -185,6 +185,31 @@ def test_a_provider_that_hangs_costs_the_deadline_and_no_more(
     assert embedding_server.held.wait(10)
 
 
+def test_what_was_begun_in_the_background_is_what_the_first_question_uses(
+    embedding_server: EmbeddingServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = threading.Event()
+
+    def key(arn: str) -> str:
+        read.set()
+        return "sk-early"
+
+    monkeypatch.setattr(provider, "read_secret", key)
+    arn = "arn:aws:ssm:eu-west-1:123456789012:parameter/key"
+    embedder = QueryEmbedder(load_settings(openai_api_key_arn=arn, openai_base_url=embedding_server.url))
+    embedder.begin()
+    assert read.wait(10)
+    asyncio.run(embedder.prepare())
+    assert embedding_server.requests == []
+
+
+def test_nothing_is_begun_without_a_provider(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[object] = []
+    monkeypatch.setattr(asyncio, "run_coroutine_threadsafe", begun.append)
+    QueryEmbedder(load_settings()).begin()
+    assert begun == []
+
+
 def test_a_key_that_aws_keeps_back_costs_the_deadline_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     released = threading.Event()
 

@@ -150,7 +150,7 @@ def test_wrong_usage_ends_with_2(run: Run, source: Path, database: Path, argumen
 def test_a_missing_source_ends_with_1_and_one_line(run: Run, source: Path, database: Path) -> None:
     result = run(source / "nowhere", database)
     assert result.exit_code == 1
-    assert result.stderr == "SOURCE_NOT_FOUND: The folder to index does not exist.\n"
+    assert result.stderr == "SOURCE_NOT_FOUND: The folder to index does not exist: check its path.\n"
 
 
 def test_a_file_in_the_databases_place_ends_with_1_and_one_line(run: Run, source: Path, database: Path) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -19,7 +20,7 @@ from typer.testing import CliRunner, Result
 from handler.cli import app
 from retrieval.indexing.build import build_table
 from retrieval.indexing.job import Options
-from retrieval.release import history, publish
+from retrieval.release import history, pruning, publish
 from retrieval.release.manifest import POINTER_KEY, Manifest, Pointer, manifest_key
 from retrieval.release.publish import Published
 from retrieval.release.store import open_store
@@ -68,7 +69,7 @@ def test_a_first_publication_ends_with_a_summary(run: Run, tmp_path: Path, store
     assert "is published and current" in result.stdout
     for word in ("documents, 1 row", "files", "parts", "uploaded", "seconds"):
         assert word in result.stdout
-    assert "Uploading 1 parts" in result.stderr
+    assert "Uploading 1 part\n" in result.stderr
     assert "\x1b" not in result.stderr
 
 
@@ -251,9 +252,22 @@ def test_a_lost_pointer_is_a_note_to_the_list_and_is_mended_by_naming_a_release(
 def test_rolling_back_says_where_from_and_where_to(run: Run, store: str, two_releases: list[str]) -> None:
     older, newer = two_releases
 
-    assert run("rollback", store).stdout == f"Release {older} is current; before it was {newer}.\n"
+    assert run("rollback", store).stdout == (
+        f"Release {older} is current; before it was {newer}.\nTo go back: bedivere rollback {store} {newer}\n"
+    )
     assert run("rollback", store, older).stdout == f"Release {older} is current already.\n"
     assert json.loads(run("rollback", store, newer, "--json").stdout) == {"before": older, "current": newer}
+
+
+def test_a_second_rollback_past_the_oldest_names_the_way_to_the_newest(
+    run: Run, store: str, two_releases: list[str]
+) -> None:
+    run("rollback", store)
+
+    result = run("rollback", store)
+
+    assert result.stderr.startswith("RELEASE_NOT_FOUND: There is no release before the current one")
+    assert f"bedivere rollback STORE {two_releases[1]}" in result.stderr
 
 
 def test_a_release_that_is_not_there_is_said_so(run: Run, store: str, two_releases: list[str]) -> None:
@@ -278,31 +292,60 @@ def test_pruning_says_what_went(run: Run, store: str, two_releases: list[str], m
     assert "0 releases removed" in run(*arguments).stdout
 
 
+@pytest.mark.parametrize("tried", [["--dry-run"], []])
+def test_pruning_says_why_what_is_old_stays(run: Run, store: str, two_releases: list[str], tried: list[str]) -> None:
+    result = run("prune", store, "--keep", 1, "--grace-hours", 1.5, *tried)
+
+    lines = result.stdout.splitlines()
+    assert lines[1] == f"{two_releases[0]} stays: it was published within the grace"
+    assert lines[2].startswith("The grace is 1.5 hours (--grace-hours)")
+
+
+def test_what_is_spared_is_told_to_scripts_with_its_reason(run: Run, store: str, two_releases: list[str]) -> None:
+    run("rollback", store)
+
+    told = json.loads(run("prune", store, "--keep", 1, "--json").stdout)
+
+    assert told["spared"] == [{"release": two_releases[0], "reason": "it is the current one"}]
+
+
+def test_no_grace_is_spoken_of_where_it_spares_nothing(run: Run, store: str, two_releases: list[str]) -> None:
+    run("rollback", store)
+
+    told = run("prune", store, "--keep", 1, "--dry-run").stdout
+
+    assert f"{two_releases[0]} stays: it is the current one" in told
+    assert "grace" not in told
+
+
 def test_the_grace_is_a_day_where_none_is_given(run: Run, store: str, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[timedelta] = []
 
-    def record(*_: Any, **options: Any) -> history.Pruned:
+    def record(*_: Any, **options: Any) -> pruning.Pruned:
         asked.append(options["grace"])
-        return history.Pruned((), 0, 0)
+        return pruning.Pruned((), 0, 0)
 
-    monkeypatch.setattr(history, "prune", record)
+    monkeypatch.setattr(pruning, "prune", record)
     run("prune", store, "--keep", 1)
 
-    assert asked == [history.GRACE]
+    assert asked == [pruning.GRACE]
 
 
 def test_what_could_not_be_removed_is_a_note(run: Run, store: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(history, "prune", lambda *_, **__: history.Pruned((), 0, 0, ("It takes a right.",)))  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
+    monkeypatch.setattr(pruning, "prune", lambda *_, **__: pruning.Pruned((), 0, 0, ("It takes a right.",)))  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
 
     assert run("prune", store, "--keep", 1).stderr == "note: It takes a right.\n"
     assert json.loads(run("prune", store, "--keep", 1, "--json").stdout)["notes"] == ["It takes a right."]
 
 
-@pytest.mark.parametrize(("command", "name"), [(["rollback"], "rollback"), (["prune", "--keep", "1"], "prune")])
+@pytest.mark.parametrize(
+    ("command", "module", "name"),
+    [(["rollback"], history, "rollback"), (["prune", "--keep", "1"], pruning, "prune")],
+)
 def test_a_command_that_is_interrupted_says_so_in_one_line(
-    run: Run, store: str, monkeypatch: pytest.MonkeyPatch, command: list[str], name: str
+    run: Run, store: str, monkeypatch: pytest.MonkeyPatch, command: list[str], module: ModuleType, name: str
 ) -> None:
-    monkeypatch.setattr(history, name, lambda *_, **__: signal.raise_signal(signal.SIGINT))  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
+    monkeypatch.setattr(module, name, lambda *_, **__: signal.raise_signal(signal.SIGINT))  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
     result = run(*command, store)
 
     assert result.exit_code == 130

@@ -10,8 +10,11 @@ import pytest
 from typer.testing import CliRunner
 
 from handler.cli import app
+from retrieval.notes import Advice, Nothing
 from retrieval.retriever import Retriever
-from retrieval.types import Correction, Hit, Narrowing, Rejected, SearchReply, SearchRequest
+from retrieval.types import Correction, Hit, LeftOut, Narrowing, Rejected, Relevance, SearchReply, SearchRequest
+from tests.embedding_server import EmbeddingServer
+from tests.retrieval.asking import index
 
 
 def run(*arguments: str, **environment: str) -> tuple[int, str, str]:
@@ -51,8 +54,23 @@ def test_a_prefix_keeps_other_paths_out(handbook: Path) -> None:
 
 def test_nothing_found_is_no_failure(handbook: Path) -> None:
     code, out, err = run("zeppelin", "--db", str(handbook))
-    assert (code, out) == (0, "No passage matches.\n")
-    assert "Nothing in the table matches" in err
+    assert (code, out, err) == (0, "Nothing in the table matches any word of the query.\n", "")
+
+
+def test_without_hits_and_without_a_reason_it_still_says_so(handbook: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    answering(monkeypatch, [], notes=["Only words were searched."])
+    assert run("paint", "--db", str(handbook))[1:] == ("No passage matches.\n", "note: Only words were searched.\n")
+
+
+def test_an_empty_database_is_told_with_what_makes_a_table(tmp_path: Path) -> None:
+    err = run("boat", "--db", str(tmp_path))[2]
+    assert err == "TABLE_NOT_FOUND: There is no table 'documents'; the database has: none, bedivere index makes one.\n"
+
+
+def test_without_a_database_both_ways_to_name_one_are_told() -> None:
+    code, _, err = run("boat")
+    assert code == 1
+    assert "pass --db, or set LANCEDB_PATH" in err
 
 
 def test_a_failure_is_one_line_and_exit_code_1(tmp_path: Path) -> None:
@@ -209,6 +227,23 @@ def test_an_explanation_says_why_and_how_well_each_arm_thought_of_the_passage(
     assert lines[-1] == "hybrid search: embed 12.3 ms, total 20.0 ms"
 
 
+def test_an_explanation_says_what_moved_a_passage_how_sure_the_answer_is_and_what_was_left_out(
+    handbook: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answering(
+        monkeypatch,
+        [HIT.model_copy(update={"stub": True, "boost": 1.5})],
+        relevance=Relevance(score=0.93, threshold=0.65),
+        outdated_left_out=[LeftOut(id="old.md#2", path="old.md", place=1)],
+    )
+    lines = run("paint", "--db", str(handbook), "--explain")[1].splitlines()
+    assert lines[1].endswith(" · a stub, placed by half of that · its path's boost places it by 1.5 times that")
+    assert lines[-2:] == [
+        "relevance: 0.93 of 1; 0.65 is needed",
+        "left out as outdated: old.md#2, which would have been #1",
+    ]
+
+
 def test_without_an_explanation_none_is_given(handbook: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     answering(monkeypatch, [HIT])
     assert "why" not in run("paint", "--db", str(handbook))[1]
@@ -224,13 +259,37 @@ def test_a_word_that_was_read_as_another_is_told_and_marked(handbook: Path, monk
 def test_a_refusal_names_the_nearest_passage_and_what_would_show_it(
     handbook: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    answering(monkeypatch, [], rejected=Rejected(score=0.2388, threshold=0.5, id="a.md#1", title="Boats\x1b[2J"))
-    code, out, _ = run("paint", "--db", str(handbook))
+    refusal = f"{Nothing.RELEVANT}: no document holds 'pa\x1bint'. {Advice.ASK_AGAIN} 0.23 or less to see it."
+    rejected = Rejected(score=0.23, threshold=0.5, id="a.md#1", title="Boats\x1b[2J")
+    answering(monkeypatch, [], rejected=rejected, notes=["Only words were searched.", refusal])
+    code, out, err = run("paint", "--db", str(handbook))
     assert code == 0
-    assert out.splitlines()[0] == "No passage is relevant enough."
-    assert "The nearest is Boats[2J, with a relevance of 0.24; 0.50 is needed." in out
-    # 0.24 would be refused again.
-    assert "--min-score 0.23 or less" in out
+    assert out.splitlines() == [
+        "Nothing relevant was found: no document holds 'paint'. "
+        "Ask in other words, or pass --min-score 0.23 or less to see it.",
+        "   The nearest is Boats[2J, with a relevance of 0.23; 0.50 is needed.",
+    ]
+    assert err == "note: Only words were searched.\n"
+
+
+def test_a_note_names_the_options_of_the_command_line(tmp_path: Path) -> None:
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    (docs / "a.md").write_text("---\nstatus: draft\n---\nA boat.\n")
+    CliRunner().invoke(app, ["index", str(docs), str(tmp_path / "db")])
+    out = "".join(run("boat", "--db", str(tmp_path / "db"))[1:])
+    assert "pass --include-outdated to " in out
+    assert "includeOutdated" not in out
+    assert "includeOutdated" in run("boat", "--db", str(tmp_path / "db"), "--json")[1]
+
+
+def test_vectors_that_no_question_uses_are_spoken_of_on_request_alone(
+    tmp_path: Path, embedding_server: EmbeddingServer
+) -> None:
+    database = str(index(tmp_path, {"a.md": "A boat."}, embedding_server))
+    assert "Its vectors are not used" in run("boat", "--db", database, "--explain")[2]
+    assert run("boat", "--db", database)[2] == ""
+    assert "not used" not in run("boat", "--db", database, "--explain", "--mode", "text")[2]
 
 
 def test_what_a_reader_must_know_of_a_passage_stands_above_it(handbook: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import base64
 import json
+import signal
 import socket
+from collections.abc import Callable
+from pathlib import Path
 from urllib.parse import parse_qs, unquote, urlsplit
 
 import pytest
 from typer.testing import CliRunner
 
-from handler import __version__
+from handler import __version__, local, stdio
 from handler.cli import app
 from handler.cli.serve import client_configurations
+from retrieval.retriever import Retriever
+from tests.embedding_server import EmbeddingServer
+from tests.retrieval.asking import index
 
 URL = "http://127.0.0.1:3000/mcp"
 
@@ -62,7 +68,7 @@ def test_a_port_that_is_taken_is_told_in_one_line() -> None:
         port = taken.getsockname()[1]
         code, errors = run("serve", "--http", str(port))
     assert code == 1
-    assert errors.startswith(f"Cannot listen on 127.0.0.1 port {port}: ")
+    assert errors.startswith(f"ADDRESS_UNAVAILABLE: Cannot listen on 127.0.0.1 port {port}: ")
     assert "Traceback" not in errors
 
 
@@ -70,8 +76,59 @@ def test_a_port_that_is_taken_is_told_in_one_line() -> None:
 def test_an_address_that_is_not_here_is_told_with_its_cause(host: str) -> None:
     code, errors = run("serve", "--http", "0", "--host", host)
     assert code == 1
-    assert errors.startswith(f"Cannot listen on {host} port 0: ")
+    assert errors.startswith(f"ADDRESS_UNAVAILABLE: Cannot listen on {host} port 0: ")
     assert "Unknown error" not in errors
+
+
+@pytest.fixture
+def steps(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What a start does, up to where it would serve, in order."""
+    done: list[str] = []
+
+    def over_http(_app: object, listener: socket.socket, *, announce: Callable[[], None]) -> None:
+        # To ask a socket that does not listen is refused.
+        socket.create_connection(listener.getsockname()[:2]).close()
+        listener.close()
+        done.append("listens")
+        announce()
+
+    async def over_stdio(_server: object) -> None:
+        done.append("serves")
+
+    monkeypatch.setattr(local, "serve_http", over_http)
+    monkeypatch.setattr(stdio, "serve_stdio", over_stdio)
+    monkeypatch.setattr(signal, "signal", lambda *_: None)  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
+    monkeypatch.setattr(Retriever, "warm", lambda _: done.append("warms"))  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
+    return done
+
+
+def test_what_a_first_question_by_meaning_waits_for_is_begun_once_it_listens(steps: list[str], handbook: Path) -> None:
+    assert run("serve", "--http", "0", "--db", str(handbook)) == (0, "")
+    assert steps == ["listens", "warms"]
+
+
+def test_over_stdio_it_is_begun_as_well(steps: list[str], handbook: Path) -> None:
+    assert run("serve", "--stdio", "--db", str(handbook))[0] == 0
+    assert sorted(steps) == ["serves", "warms"]
+
+
+@pytest.mark.usefixtures("steps")
+def test_a_start_says_that_vectors_are_there_and_unused(tmp_path: Path, embedding_server: EmbeddingServer) -> None:
+    database = str(index(tmp_path, {"a.md": "A boat."}, embedding_server))
+    _, unused = run("serve", "--http", "0", "--db", database)
+    assert unused.startswith("note: documents: Its vectors are not used")
+    assert run("serve", "--http", "0", "--db", database, **embedding_server.environment()) == (0, "")
+
+
+@pytest.mark.usefixtures("steps")
+def test_a_start_without_a_database_names_the_option() -> None:
+    assert "pass --db, or set LANCEDB_PATH" in run("serve", "--http", "0")[1]
+
+
+@pytest.mark.usefixtures("steps")
+def test_one_chunk_is_one_chunk(tmp_path: Path) -> None:
+    database = str(index(tmp_path, {"a.md": "A boat."}))
+    assert "Table documents: 1 chunk\n" in CliRunner().invoke(app, ["serve", "--http", "0", "--db", database]).stdout
 
 
 def test_the_version_is_printed() -> None:

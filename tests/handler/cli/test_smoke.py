@@ -247,11 +247,11 @@ def test_checks_that_pass_are_a_table_and_exit_code_0(saying: Callable[..., None
 
 def test_a_check_that_fails_is_exit_code_1_and_its_words_are_printed_as_they_are(saying: Callable[..., None]) -> None:
     saying(PASSED, MISSED)
-    code, out, _ = run(URL)
+    code, out, err = run(URL)
     assert code == 1
     assert "FAIL" in out
     assert "no hit for '[bold]'" in out
-    assert out.splitlines()[-1] == "1 of 2 checks failed."
+    assert err.startswith("CHECKS_FAILED: 1 of 2 checks failed: ")
 
 
 def test_without_a_dataset_nothing_is_searched_and_all_else_is_tried(serve: Serve, tmp_path: Path) -> None:
@@ -280,7 +280,7 @@ def test_json_holds_every_check(saying: Callable[..., None]) -> None:
     saying(PASSED, MISSED)
     code, out, _ = run(URL, "--json")
     report = json.loads(out)
-    assert (code, report["url"], report["passed"]) == (1, URL, False)
+    assert (code, report["url"], report["passed"], report["code"]) == (1, URL, False, "CHECKS_FAILED")
     assert report["checks"][0] == {
         "name": "refuses GET",
         "passed": True,
@@ -299,7 +299,7 @@ def dead_url() -> str:
 def test_a_dead_url_is_one_readable_line(dead_url: str) -> None:
     code, out, err = run(dead_url)
     assert (code, out) == (1, "")
-    assert err.startswith(f"Cannot reach {dead_url}: ")
+    assert err.startswith(f"ENDPOINT_UNREACHABLE: Cannot reach {dead_url}: ")
     assert len(err.splitlines()) == 1
 
 
@@ -307,6 +307,7 @@ def test_a_dead_url_is_json_too_where_json_was_asked(dead_url: str) -> None:
     code, out, err = run(dead_url, "--json")
     report = json.loads(out)
     assert (code, err, report["passed"], report["checks"]) == (1, "", False, [])
+    assert report["code"] == "ENDPOINT_UNREACHABLE"
     assert report["problem"]
 
 

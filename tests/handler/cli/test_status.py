@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +21,7 @@ from retrieval.release.store import open_store
 from retrieval.settings import load_settings
 from tests.conftest import TableMaker
 from tests.embedding_server import MODEL, EmbeddingServer
+from tests.retrieval.asking import index
 
 
 def run(command: str, *arguments: str, environment: Mapping[str, str] | None = None) -> tuple[int, str, str]:
@@ -51,8 +53,8 @@ def test_releases_show_which_one_serves_its_age_and_the_figures_of_its_sync(rele
     facts = dict(line.split(maxsplit=1) for line in out.splitlines()[:4])
     assert facts["Dataset"] == releases
     assert facts["Release"].startswith("20")
-    assert facts["Published"].endswith("seconds ago")
-    assert "MB fetched" in facts["Sync"]
+    assert re.search(r", (1 second|\d+ seconds) ago$", facts["Published"])
+    assert " kB fetched, " in facts["Sync"]
     assert out.splitlines()[-1].split()[0] == "documents"
 
 
@@ -78,6 +80,14 @@ def test_vectors_are_shown_with_the_recall_of_their_index(
     assert summary.vectors is not None
     assert f"16 dimensions, HNSW_SQ, recall@10 {summary.vectors.recall_at_10:.3f}" in indexed
     assert "not calibrated" not in indexed
+
+
+def test_vectors_that_are_not_used_are_told_with_what_to_set(tmp_path: Path, embedding_server: EmbeddingServer) -> None:
+    database = str(index(tmp_path, {"a.md": "A boat."}, embedding_server))
+    _, _, err = run("status", "--db", database)
+    assert "documents: Its vectors are not used" in err
+    assert f"EMBEDDING_MODEL to '{MODEL}'" in err
+    assert run("status", "--db", database, environment=embedding_server.environment())[2] == ""
 
 
 def test_json_is_the_reply_that_an_agent_gets(releases: str) -> None:

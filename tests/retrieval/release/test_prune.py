@@ -13,10 +13,9 @@ from typing import Any
 import pytest
 
 from retrieval.errors import ErrorCode
-from retrieval.release import history
-from retrieval.release import publish as publishing
+from retrieval.release import history, pruning
 from retrieval.release.faults import Denied
-from retrieval.release.history import prune, rollback, survey
+from retrieval.release.history import rollback, survey
 from retrieval.release.manifest import (
     POINTER_KEY,
     READER_FORMAT,
@@ -24,6 +23,7 @@ from retrieval.release.manifest import (
     part_key,
     pending_key,
 )
+from retrieval.release.pruning import Reason, Spared, prune
 from retrieval.release.publish import publish
 from retrieval.release.store import Store
 from tests.retrieval.release.releasing import (
@@ -44,7 +44,7 @@ from tests.retrieval.release.releasing import (
 @pytest.fixture(autouse=True)
 def _ids_in_the_past(monkeypatch: pytest.MonkeyPatch) -> None:  # pyright: ignore[reportUnusedFunction]
     """Releases that follow each other within a second have ids some seconds ahead; pruning looks at them later."""
-    monkeypatch.setattr(history, "datetime", Clock)
+    monkeypatch.setattr(pruning, "datetime", Clock)
 
 
 def released(store: Store) -> list[str]:
@@ -67,7 +67,7 @@ def test_the_current_release_is_never_pruned(store: Store, tmp_path: Path) -> No
     ids = publish_editions(store, tmp_path, 3)
     rollback(store, ids[0])
 
-    prune(store, 1, grace=NOW)
+    assert prune(store, 1, grace=NOW).spared == (Spared(ids[0], Reason.CURRENT),)
 
     assert released(store) == [ids[2], ids[0]]
     assert_whole(store, ids[0])
@@ -76,8 +76,10 @@ def test_the_current_release_is_never_pruned(store: Store, tmp_path: Path) -> No
 def test_within_the_grace_nothing_is_pruned(store: Store, tmp_path: Path) -> None:
     ids = publish_editions(store, tmp_path, 3)
 
-    assert prune(store, 1).releases == ()
-    assert released(store) == ids[::-1]
+    pruned = prune(store, 1)
+
+    assert (pruned.releases, released(store)) == ((), ids[::-1])
+    assert pruned.spared == (Spared(ids[1], Reason.PUBLISHED), Spared(ids[0], Reason.PUBLISHED))
 
 
 def test_a_release_that_was_current_within_the_grace_is_not_pruned_however_old_it_is(
@@ -90,7 +92,9 @@ def test_a_release_that_was_current_within_the_grace_is_not_pruned_however_old_i
     folder.put(POINTER_KEY, replace(pointer, replaced={**pointer.replaced, ids[0]: long_ago}).to_json())
     monkeypatch.setattr(history, "moment_of", lambda _: datetime(2020, 1, 1, tzinfo=UTC))
 
-    assert prune(folder, 1).releases == (ids[0],)
+    pruned = prune(folder, 1)
+
+    assert (pruned.releases, pruned.spared) == ((ids[0],), (Spared(ids[1], Reason.REPLACED),))
 
 
 @pytest.mark.usefixtures("_small_parts")
@@ -147,7 +151,9 @@ def test_pruning_leaves_what_it_does_not_understand(folder: Store, tmp_path: Pat
     ids = publish_editions(folder, tmp_path, 3)
     folder.put(manifest_key(ids[0]), b"not json")
 
-    assert prune(folder, 1, grace=NOW).releases == (ids[1],)
+    pruned = prune(folder, 1, grace=NOW)
+
+    assert (pruned.releases, pruned.spared) == ((ids[1],), (Spared(ids[0], Reason.UNREADABLE),))
     assert part_key(ids[0], 0) in keys(folder)
 
 
@@ -268,7 +274,7 @@ def test_a_claim_that_stayed_beside_its_release_is_removed_once_it_is_old(
 
     assert clean_up() == 0
     later = type("Later", (Clock,), {"now": classmethod(lambda _, tz=None: Clock.now(tz) + timedelta(days=2))})
-    monkeypatch.setattr(history, "datetime", later)
+    monkeypatch.setattr(pruning, "datetime", later)
     assert clean_up() == 2
     assert keys(store) == before
     assert_whole(store, ids[1])
@@ -279,13 +285,13 @@ def test_a_claim_of_a_release_without_a_manifest_of_its_own_stays(folder: Store,
     folder.put(pending_key(release), pointer_of(folder).manifest.to_json())
     folder.delete([manifest_key(release)])
 
-    history.clean(folder, survey(folder), after=NOW)
+    pruning.clean(folder, survey(folder), after=NOW)
 
     assert pending_key(release) in keys(folder)
 
 
 def test_publishing_prunes_where_it_is_asked_to(folder: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(publishing.history.prune, "__kwdefaults__", {"grace": NOW, "dry_run": False})
+    monkeypatch.setattr(pruning.prune, "__kwdefaults__", {"grace": NOW, "dry_run": False})
     ids = publish_editions(folder, tmp_path, 2)
     write(tmp_path, 3)
 
@@ -377,7 +383,7 @@ def test_a_release_whose_publisher_died_is_not_taken_for_a_leftover_once_the_poi
     folder.delete([manifest_key(release), POINTER_KEY])
 
     assert failure(lambda: prune(folder, 1, grace=NOW)).code == ErrorCode.RELEASE_DAMAGED
-    history.clean(folder, history.survey(folder), after=NOW)
+    pruning.clean(folder, history.survey(folder), after=NOW)
     assert part_key(release, 0) in keys(folder)
 
 

@@ -197,7 +197,7 @@ def test_the_watcher_hears_of_each_stage_and_of_each_byte(store: Store, database
     assert heard.stages == [
         "Checking the tables",
         "Looking at what is published",
-        "Uploading 1 parts",
+        "Uploading 1 part",
         "Making it current",
     ]
     assert heard.bytes_planned == heard.bytes_sent == published.uploaded_bytes

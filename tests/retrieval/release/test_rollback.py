@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from retrieval.errors import BedivereError, ErrorCode
-from retrieval.release import history
+from retrieval.release import history, pruning
 from retrieval.release.history import rollback, survey
 from retrieval.release.manifest import (
     POINTER_KEY,
@@ -174,7 +174,7 @@ def test_a_rollback_whose_answer_is_lost_keeps_its_claim_until_it_is_old(
     monkeypatch.undo()
 
     assert [manifest.release for manifest in survey(folder).pending] == [ids[0]]
-    history.clean(folder, survey(folder), after=NOW)
+    pruning.clean(folder, survey(folder), after=NOW)
     assert survey(folder).pending == ()
     assert rollback(folder) == (ids[1], ids[0])
 
