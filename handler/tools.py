@@ -19,6 +19,7 @@ from handler.arguments import (
 )
 from handler.contract import Service, Tool
 from retrieval.core import lancedb_version
+from retrieval.status_reply import StatusReply
 from retrieval.types import (
     CatalogReply,
     CatalogRequest,
@@ -28,7 +29,6 @@ from retrieval.types import (
     Page,
     SearchReply,
     SearchRequest,
-    StatusReply,
     VersionReply,
 )
 

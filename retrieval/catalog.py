@@ -123,9 +123,10 @@ class Catalog:
     def at(self, path: str) -> tuple[Document, ...]:
         """The documents of that path: one of each collection and version."""
         places = self._places.get(path, ())
-        return tuple(map(self._document, places))
+        return tuple(map(self.document, places))
 
-    def _document(self, place: int) -> Document:
+    def document(self, place: int) -> Document:
+        """The document at `place` of the columns."""
         return Document(*(self.columns[name][place] for name in _FIELDS))
 
     @cached_property
@@ -139,7 +140,7 @@ class Catalog:
 
     def named(self, written: str, by: Document) -> list[Document]:
         """The documents that the author of `by` means by `written`, in its order: see `retrieval.search.references`."""
-        return [self._document(place) for place in self._references.find(written, by)]
+        return [self.document(place) for place in self._references.find(written, by)]
 
     def names_itself(self, written: str, by: Document) -> bool:
         """Whether the author of `by` means `by` by `written`, which names no other document that is there."""

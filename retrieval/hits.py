@@ -80,6 +80,8 @@ def _hit(one: Ranked, found: Found, group: Group | None) -> Hit:
         text_score=_rounded(one.text_score),
         vector_rank=one.vector_rank,
         vector_score=_rounded(one.vector_score),
+        stub=one.stub or None,
+        boost=one.boost,
         outdated=found.outdated.get(row.id),
         stands_for=found.stands_for.get(row.id),
         matching_chunk_count=group.matching_chunk_count if group else None,

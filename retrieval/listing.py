@@ -12,7 +12,8 @@ from pydantic.alias_generators import to_camel
 from retrieval.catalog import Catalog, Document
 from retrieval.errors import BedivereError, ErrorCode
 from retrieval.layout import Layout
-from retrieval.reading import shown, state
+from retrieval.nearest import shown
+from retrieval.reading import state
 from retrieval.search import cursor, filters, lifecycle, versions
 from retrieval.search.filters import NOTHING, AllOf, AnyOf, Condition, Not, Where
 from retrieval.table import Table
@@ -47,7 +48,8 @@ async def list_documents(table: Table, layout: Layout, request: CatalogRequest, 
     catalog = await table.catalog(layout)
     anchor = cursor.Anchor("catalog", table.name, state(table, catalog), _repeated(request))
     start = _start(anchor, request.cursor) if request.cursor is not None else 0
-    found = await _narrowed(table, layout, catalog, request, words)
+    where = _where(table, layout, request)
+    found = await _narrowed(table, layout, catalog, request, words, where)
     if start and start >= len(found):
         raise cursor.invalid(anchor)
     entries: list[CatalogEntry] = []
@@ -65,7 +67,7 @@ async def list_documents(table: Table, layout: Layout, request: CatalogRequest, 
         total=len(found),
         documents=entries,
         cursor=cursor.encode(anchor, {"next": following}) if following < len(found) else None,
-        notes=_notes(catalog, found, request, corpus),
+        notes=[*_notes(catalog, found, request, corpus), *await table.undated(filters.dated(where))],
     )
 
 
@@ -104,12 +106,16 @@ def _start(anchor: cursor.Anchor, given: str) -> int:
 
 
 async def _narrowed(
-    table: Table, layout: Layout, catalog: Catalog, request: CatalogRequest, words: Collection[str]
+    table: Table,
+    layout: Layout,
+    catalog: Catalog,
+    request: CatalogRequest,
+    words: Collection[str],
+    where: Where | None,
 ) -> list[Document]:
-    """The documents that `request` is about, by path, then by collection and version."""
+    """The documents that `request` is about and whose chunks `where` lets through: by path, collection and version."""
     narrowing = request.narrowing
     documents: Collection[Document] = catalog.documents
-    where = _where(table, layout, request)
     if where is not None:
         # Which documents pass is all that is asked: their text stays where it is.
         thin = replace(

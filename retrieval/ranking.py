@@ -11,15 +11,18 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
+from weakref import WeakKeyDictionary
 
-from retrieval.catalog import Catalog
+from retrieval.catalog import Catalog, Document
 from retrieval.embedding import EmbeddingUnavailable, QueryEmbedder, QueryVector
 from retrieval.errors import BedivereError, ErrorCode
 from retrieval.layout import Layout, missing_parts
+from retrieval.notes import Advice, Nothing
 from retrieval.search import filters, lifecycle, versions
-from retrieval.search.filters import NOTHING, Where
+from retrieval.search.filters import NOTHING, Condition, Where
 from retrieval.search.found import Found
 from retrieval.search.fusion import Ranked, fuse
+from retrieval.search.mentions import Mentions
 from retrieval.search.plan import TextPlan, plan_text
 from retrieval.search.ranking import exact_first, order
 from retrieval.search.relevance import Verdict, judge
@@ -27,7 +30,7 @@ from retrieval.search.text import MAX_TERMS, nfc
 from retrieval.settings import Settings
 from retrieval.successors import NOTICED_RANKS, Placed, RowKey, Successors, key_of
 from retrieval.table import Table
-from retrieval.types import Narrowing, Ran, Rejected, Row, SearchType
+from retrieval.types import Narrowing, Ran, Rejected, Relevance, Row, SearchType
 
 CANDIDATES: Final = 100
 """Rows that each arm gives, at least: what is not among them cannot gain by being fused."""
@@ -113,6 +116,11 @@ class Ranker:
         self._settings = settings
         self._embedder = embedder
         self._prepared = False
+        self._mentions = WeakKeyDictionary[Catalog, Mentions]()
+
+    def warm(self) -> None:
+        """Begins to prepare for questions by meaning, in the background."""
+        self._embedder.begin()
 
     async def rank(self, table: Table, layout: Layout, question: Question) -> Found:
         """The candidates for `question`. Raises `BedivereError` INVALID_QUERY, INVALID_FILTER and what reading does."""
@@ -137,18 +145,19 @@ class Ranker:
             notes.append(trust)
         notes += missing_parts(layout, table.indexes)
         notes += [scope.note] if scope.note else []
+        notes += await table.undated(filters.dated(scope.asked))
         if plan.cut:
             notes.append(f"Only the first {MAX_TERMS} words of the query were searched.")
 
         since = time.perf_counter()
-        ranked = exact_first(order(fuse(arms.text, arms.vector), self._settings.path_boosts), read)
+        ranked = exact_first(order(fuse(arms.text, arms.vector), self._settings.path_boosts, read), read)
         calibration = table.measured[vectors.column].get("calibration") if vectors.column else None
         verdict = judge(read, ranked, vocabulary, calibration, ran, question.min_score, corrections)
         laps.took("rank", since)
         rejected = None
         if ranked and not verdict.answers:
             rejected = _rejected(verdict, ranked, arms.hidden)
-            placed = Placed([], {}, [_refusal(verdict)])
+            placed = Placed([], {}, [_refusal(verdict), *await self._told_of(place, catalog)])
         else:
             placed = await self._placed(place, catalog, ranked, arms.hidden, laps)
             notes += [verdict.note] if verdict.note else []
@@ -164,8 +173,10 @@ class Ranker:
             degraded=trouble is not None,
             corrections=corrections,
             rejected=rejected,
+            relevance=Relevance(score=verdict.score, threshold=round(verdict.threshold, 4)) if placed.ranked else None,
+            left_out=[one for one in placed.left_out if one.place <= question.wanted],
             versions=scope.versions,
-            outdated=self._labels(labelled, [one.row for one in placed.ranked]),
+            outdated=await self._labels(labelled, [one.row for one in placed.ranked]),
             stands_for=placed.stands_for,
             timings=laps.finish(),
             notes=[*notes, *placed.notes],
@@ -175,7 +186,8 @@ class Ranker:
         """The rows that a question so narrowed is answered from, and what to say of them. Raises INVALID_FILTER."""
         narrowing = self._meant(narrowing)
         scope = self._scope(table, layout, await self._catalog(table, layout, narrowing), narrowing)
-        return scope.shown, [scope.note] if scope.note else []
+        notes = await table.undated(filters.dated(scope.asked))
+        return scope.shown, [scope.note, *notes] if scope.note else notes
 
     def vectors(self, table: Table, column: str | None = None) -> Vectors:
         """Whether questions can be compared with the vectors in `column`, or else in that of the settings."""
@@ -186,6 +198,20 @@ class Ranker:
             return Vectors(None, "No embeddings provider is configured (for the server's owner: set OPENAI_API_KEY)")
         mismatch = self._embedder.mismatch(_record(table), table.vectors[name])
         return Vectors(None, mismatch.rstrip("."), amiss=True) if mismatch else Vectors(name)
+
+    def unused(self, table: Table) -> str | None:
+        """What to say of vectors that are there and that no question is compared with; None where there are none."""
+        found = self.vectors(table)
+        if not table.vectors or found.column is not None:
+            return None
+        if self._embedder.configured:
+            return f"Its vectors are not used. {found.why_not}."
+        model = (_record(table) or {}).get("model", self._embedder.model)
+        same = f", and EMBEDDING_MODEL to {str(model)[:100]!r}" if model != self._embedder.model else ""
+        return (
+            "Its vectors are not used, so that words alone are searched: no embeddings provider is configured (for the "
+            f"server's owner: set OPENAI_API_KEY, or OPENAI_BASE_URL for a server that needs no key{same})."
+        )
 
     def on_trust(self, table: Table) -> str | None:
         """What to say of vectors whose model the table does not name."""
@@ -198,7 +224,7 @@ class Ranker:
 
     async def _catalog(self, table: Table, layout: Layout, narrowing: Narrowing) -> Catalog | None:
         """The documents, where anything hangs on what they say of themselves."""
-        names = {column.name for column in table.columns if column.kind == "text"}
+        names = {column.name for column in table.columns if column.kind != "other"}
         asked = narrowing.collection is not None or narrowing.version is not None
         if layout.path is None:
             return Catalog.of_documents(()) if asked else None
@@ -214,7 +240,13 @@ class Ranker:
         if catalog is None:
             asked = filters.all_of(given)
             return _Scope(asked, asked, None, {}, unknown=False, note=None)
-        choice = versions.chosen(catalog, narrowing.collection, narrowing.version, asked=given[0])
+        choice = versions.chosen(
+            catalog,
+            narrowing.collection,
+            narrowing.version,
+            asked=given[0],
+            among=lambda field, asked: filters.among(field, asked, table.columns),
+        )
         asked = filters.all_of([*given, choice.where])
         words = self._settings.outdated_statuses
         hiding = None if narrowing.include_outdated else lifecycle.hiding(catalog, words, layout)
@@ -292,25 +324,55 @@ class Ranker:
         self, place: _Place, catalog: Catalog | None, ranked: list[Ranked], hidden: set[RowKey], laps: Laps
     ) -> Placed:
         """`ranked` without the rows of `hidden`, and successors in their place."""
-        if not hidden or catalog is None:
+        if catalog is None or place.scope.hidden is None:
             return Placed(ranked, {}, [])
         since = time.perf_counter()
-        words = self._settings.outdated_statuses
-        successors = Successors(place.table, place.layout, place.plan, place.scope.shown, catalog, words)
-        placed = await successors.place(ranked, hidden)
-        laps.took("successors", since)
+        called = await self._called(place, catalog)
+        placed = Placed(ranked, {}, [])
+        if hidden or called:
+            placed = await self._successors(place, catalog).place(ranked, hidden, called)
+            laps.took("successors", since)
         return placed
 
-    def _labels(self, catalog: Catalog | None, rows: Sequence[Row]) -> dict[str, str]:
+    async def _told_of(self, place: _Place, catalog: Catalog | None) -> list[str]:
+        """What to say of outdated documents that the question calls by name, where nothing answers it."""
+        if catalog is None or place.scope.hidden is None:
+            return []
+        return await self._successors(place, catalog).notes_on(await self._called(place, catalog))
+
+    def _successors(self, place: _Place, catalog: Catalog) -> Successors:
+        words = self._settings.outdated_statuses
+        return Successors(place.table, place.layout, place.plan, place.scope.shown, catalog, words)
+
+    async def _called(self, place: _Place, catalog: Catalog) -> list[Document]:
+        """The outdated documents that the question calls by name and that the call would find, were they current."""
+        mentions = self._mentions.get(catalog)
+        if mentions is None:
+            mentions = await asyncio.to_thread(Mentions, catalog, self._settings.outdated_statuses)
+            self._mentions[catalog] = mentions
+        found: list[Document] = []
+        for document in mentions.called(place.read):
+            its: list[Where | None] = [Condition(str(place.layout.path), "eq", document.path), place.scope.hidden]
+            if place.layout.id is not None and document.prefix:
+                its.append(Condition(place.layout.id, "prefix", document.prefix))
+            if await place.table.matching(filters.AllOf(tuple(one for one in its if one is not None))):
+                found.append(document)
+        return found
+
+    async def _labels(self, catalog: Catalog | None, rows: Sequence[Row]) -> dict[str, str]:
+        """What to say of outdated rows, found in a thread: the first successor of a large catalog takes its time."""
         if catalog is None:
             return {}
         words = self._settings.outdated_statuses
-        labels: dict[str, str] = {}
-        for row in rows:
-            document = catalog.of(row)
-            if document is not None and lifecycle.outdated(document, words):
-                labels[row.id] = lifecycle.label(document, catalog, words)
-        return labels
+
+        def labelled() -> dict[str, str]:
+            return {
+                row.id: lifecycle.label(document, catalog, words)
+                for row in rows
+                if (document := catalog.of(row)) is not None and lifecycle.outdated(document, words)
+            }
+
+        return await asyncio.to_thread(labelled)
 
 
 def _record(table: Table) -> dict[str, Any] | None:
@@ -331,10 +393,7 @@ def _rejected(verdict: Verdict, ranked: Sequence[Ranked], hidden: set[RowKey]) -
 
 def _refusal(verdict: Verdict) -> str:
     why = f": {'; '.join(verdict.reasons)}" if verdict.reasons else ""
-    return (
-        f"Nothing relevant was found{why}. Say so, ask in other words, or pass minScore {verdict.score:.2f} or less to "
-        "see the nearest passages."
-    )
+    return f"{Nothing.RELEVANT}{why}. {Advice.ASK_AGAIN} {verdict.score:.2f} or less to see the nearest passages."
 
 
 async def _nothing(table: Table, scope: _Scope, narrowing: Narrowing) -> list[str]:
@@ -345,9 +404,7 @@ async def _nothing(table: Table, scope: _Scope, narrowing: Narrowing) -> list[st
     if replace(narrowing, include_outdated=False) != Narrowing():
         within = " among the documents that pass the filters"
         if scope.asked is not None and not await table.matching(scope.asked):
-            return [
-                "No document passes the filters: lancedb_catalog lists the documents and what they say of themselves."
-            ]
+            return [f"{Nothing.PASSING}: {Advice.LOOK_AT_CATALOG}."]
     if scope.shown is not None and not await table.matching(scope.shown):
-        return [f"All documents are outdated{within}: pass includeOutdated true to search them."]
-    return [f"Nothing in the table matches any word of the query{within}."]
+        return [f"{Nothing.CURRENT}{within}: {Advice.OUTDATED_TOO} to search them."]
+    return [f"{Nothing.MATCHING}{within}."]

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import difflib
+import asyncio
 import hashlib
-import heapq
 import json
 import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
-from urllib.parse import unquote
 
 from retrieval.catalog import Catalog
 from retrieval.errors import BedivereError, ErrorCode
 from retrieval.layout import Layout
+from retrieval.nearest import nearest, path_in, shown
 from retrieval.search import cursor, lifecycle, versions
 from retrieval.search.expand import SEPARATOR, text_of, touching
 from retrieval.search.filters import Condition
@@ -37,13 +36,8 @@ MAX_HEADING_CHARS: Final = 200
 _MAX_DOCUMENT_CHUNKS: Final = 20_000
 _MAX_SAME_ID: Final = 50
 
-_NEAREST: Final = 3
-_MAX_LOOKED_AT: Final = 20_000
-_COMPARED_PATHS: Final = 200
-_MAX_COMPARED_CHARS: Final = 100
 _LISTED_NAMES: Final = 12
 _LISTED_HEADINGS: Final = 30
-_SHOWN_CHARS: Final = 200
 
 _ROW_ID: Final = re.compile(r"row:([0-9]{1,18})")
 
@@ -75,12 +69,7 @@ def state(table: Table, catalog: Catalog) -> str:
 def told(row: Row, name: str) -> str | None:
     """What the document of `row` says of itself in column `name`, as text."""
     value = row.metadata.get(name)
-    return None if value is None else str(value)
-
-
-def shown(name: str) -> str:
-    """A name in quotes, as much of it as a sentence can hold."""
-    return repr(name if len(name) <= _SHOWN_CHARS else f"{name[:_SHOWN_CHARS]}…")
+    return str(value).lower() if isinstance(value, bool) else None if value is None else str(value)
 
 
 def _check(request: FetchRequest) -> None:
@@ -122,7 +111,7 @@ class _Reading:
         if request.before or request.after:
             around, note = await self._around(hit, request)
             notes += [note] if note else []
-        return self._page(hit, around, chunks=self._chunks(hit), url=hit.url, notes=notes)
+        return await self._page(hit, around, chunks=self._chunks(hit), url=hit.url, notes=notes)
 
     async def document(self, path: str, request: FetchRequest) -> Page:
         notes = list[str]()
@@ -137,7 +126,7 @@ class _Reading:
             version = told(rows.chunks[0], "version") or ""
             newest = "newest release" if versions.order(others[-1]) > versions.order(version) else "newest"
             notes.append(f"This is version {version}, the {newest}; there is also {there}.")
-        return self._turn(rows.chunks, 0, request.headings, notes)
+        return await self._turn(rows.chunks, 0, request.headings, notes)
 
     async def next_page(self, given: str) -> Page:
         catalog = self._needed()
@@ -150,9 +139,9 @@ class _Reading:
         headings = tuple(str(heading) for heading in position["headings"])
         if not 0 <= start < len(rows):
             raise cursor.invalid(anchor)
-        return self._turn(sorted(rows, key=_place), start, headings, [])
+        return await self._turn(sorted(rows, key=_place), start, headings, [])
 
-    def _turn(self, chunks: Sequence[Row], start: int, headings: Sequence[str], notes: list[str]) -> Page:
+    async def _turn(self, chunks: Sequence[Row], start: int, headings: Sequence[str], notes: list[str]) -> Page:
         """The page of a document that begins at chunk `start`, by its index in `chunks`, all of them in order."""
         wanted = [index for index in range(start, len(chunks)) if _is_under(chunks[index], headings)]
         if headings and not wanted and not start:
@@ -173,14 +162,14 @@ class _Reading:
         rows = [chunks[index] for index in taken]
         document = self.catalog.of(chunks[0]) if self.catalog else None
         url = document.url if document else chunks[0].url
-        return self._page(chunks[0], rows, chunks=len(chunks), url=url, notes=notes, following=following)
+        return await self._page(chunks[0], rows, chunks=len(chunks), url=url, notes=notes, following=following)
 
     def _cursor(self, row: Row, headings: Sequence[str], start: int) -> str:
         anchor = cursor.Anchor("fetch", self.table.name, state(self.table, self._needed()))
         position = {"path": row.path, "document": _digest(row), "headings": list(headings), "next": start}
         return cursor.encode(anchor, position)
 
-    def _page(
+    async def _page(
         self,
         head: Row,
         rows: Sequence[Row],
@@ -194,7 +183,8 @@ class _Reading:
         document = self.catalog.of(head) if self.catalog else None
         outdated = None
         if document is not None and self.catalog is not None and lifecycle.outdated(document, self.words):
-            outdated = lifecycle.label(document, self.catalog, self.words)
+            # In a thread: the first successor of a large catalog takes a second or two.
+            outdated = await asyncio.to_thread(lifecycle.label, document, self.catalog, self.words)
         return Page(
             table=self.table.name,
             path=head.path,
@@ -250,7 +240,7 @@ class _Reading:
         rows = await self.table.select(where, self.layout, limit=_MAX_DOCUMENT_CHUNKS + 1) if _is_text(path) else []
         if not rows:
             raise BedivereError(
-                ErrorCode.DOCUMENT_NOT_FOUND, f"There is no document {shown(path)}. {_nearest(path, catalog)}"
+                ErrorCode.DOCUMENT_NOT_FOUND, f"There is no document {shown(path)}. {nearest(path, catalog)}"
             )
         if len(rows) > _MAX_DOCUMENT_CHUNKS:
             raise _misused(
@@ -324,7 +314,7 @@ class _Reading:
         if self.catalog is None:
             there = "lancedb_search returns the ids there are."
         else:
-            there = _nearest(_path_in(name), self.catalog)
+            there = nearest(path_in(name), self.catalog)
         return BedivereError(ErrorCode.DOCUMENT_NOT_FOUND, f"There is no chunk {shown(name)}. {there}")
 
 
@@ -393,35 +383,3 @@ def _places(rows: Iterable[Row]) -> str:
     listed = sorted(places - {""})
     more = f" and {len(listed) - _LISTED_NAMES} more" if len(listed) > _LISTED_NAMES else ""
     return f"{'; '.join(listed[:_LISTED_NAMES])}{more}"
-
-
-def _path_in(name: str) -> str:
-    """The path in an id as the indexer makes them: `collection@version:path#n`."""
-    return unquote(name.rpartition("#")[0].rpartition(":")[2] or name)
-
-
-def _nearest(path: str, catalog: Catalog) -> str:
-    """A sentence that names the documents whose paths are most like `path`."""
-    paths: list[str] = list(dict.fromkeys(catalog.columns["path"]))
-    if path in paths:
-        return f"Its document is {shown(path)}: fetch it by path."
-    name = _file_name(path)
-    same = [known for known in paths if _file_name(known) == name]
-    asked = path[-_MAX_COMPARED_CHARS:].casefold()
-    # Comparing letter by letter takes a tenth of a millisecond each: only those that share most pieces are worth it.
-    pieces = {asked[at : at + 3] for at in range(len(asked) - 2)}
-
-    def shared(known: str) -> int:
-        folded = known.casefold()
-        return sum(piece in folded for piece in pieces)
-
-    likely = heapq.nlargest(_COMPARED_PATHS, paths[:_MAX_LOOKED_AT], key=shared)
-    like = difflib.get_close_matches(path[-_MAX_COMPARED_CHARS:], likely, n=_NEAREST)
-    nearest = list(dict.fromkeys([*same[:_NEAREST], *like]))[:_NEAREST]
-    if not nearest:
-        return "lancedb_catalog lists the documents there are."
-    return f"Nearest: {', '.join(shown(known) for known in nearest)}; lancedb_catalog lists all."
-
-
-def _file_name(path: str) -> str:
-    return path.rpartition("/")[2].casefold()

@@ -14,11 +14,13 @@ from retrieval.embedding import QueryEmbedder
 from retrieval.errors import BedivereError, ErrorCode
 from retrieval.hits import MAX_REPLY_CHARS, hits_of
 from retrieval.layout import Layout, missing_parts
+from retrieval.notes import counted
 from retrieval.ranking import Question, Ranker
 from retrieval.search import collapse, context, expand
 from retrieval.search.plan import MAX_QUERY_CHARS
 from retrieval.search.text import nfc
 from retrieval.settings import Settings
+from retrieval.status_reply import StatusReply
 from retrieval.table import Table
 from retrieval.types import (
     CatalogReply,
@@ -30,7 +32,6 @@ from retrieval.types import (
     Page,
     SearchReply,
     SearchRequest,
-    StatusReply,
 )
 
 MAX_CANDIDATES: Final = 1_000
@@ -57,6 +58,13 @@ class Retriever:
     def start(self) -> None:
         """Begins to fetch a released dataset, in a thread. Cheap, may be called often, never raises."""
         self.dataset.start()
+
+    def warm(self) -> None:
+        """Begins what the first question by meaning would wait for, in a thread, where a provider is configured.
+
+        For a server that stays: it spends about a second of processor time beside whoever connects meanwhile.
+        """
+        self._ranker.warm()
 
     def for_call(self, wait_seconds: float | None) -> Retriever:
         """This retriever as one call sees it: answered from one release, waited for as `Dataset.for_call` says."""
@@ -108,18 +116,21 @@ class Retriever:
                 expand.limits(layout) if request.expand.type != "none" else None,
             )
             notes = [*found.notes, *(limit for limit in limits if limit is not None)]
+            if request.explain and request.search_type == "auto" and found.ran == "text" and not found.degraded:
+                # Said on request alone: it is so for every question, and the status tells it.
+                notes += [note for note in (self._ranker.unused(table),) if note]
             if left_out:
                 notes = [
                     *notes,
-                    f"{left_out} further hits were left out to keep the reply under {MAX_REPLY_CHARS:,} "
-                    "characters; ask for a smaller limit or a narrower question.",
+                    f"{counted(left_out, 'further hit')} {'was' if left_out == 1 else 'were'} left out to keep the "
+                    f"reply under {MAX_REPLY_CHARS:,} characters; ask for a smaller limit or a narrower question.",
                 ]
             bare = sum(hit.id in contexts and hit.context is None for hit in hits)
             if bare:
                 notes = [
                     *notes,
-                    f"What stands around the last {bare} hits was left out to keep the reply under "
-                    f"{MAX_REPLY_CHARS:,} characters; read them with lancedb_fetch.",
+                    f"What stands around the last {'hit' if bare == 1 else f'{bare} hits'} was left out to keep the "
+                    f"reply under {MAX_REPLY_CHARS:,} characters; read them with lancedb_fetch.",
                 ]
             return SearchReply(
                 search_type=found.ran,
@@ -129,6 +140,8 @@ class Retriever:
                 degraded=found.degraded,
                 corrections=[Correction(written=one.written, read=one.read) for one in found.corrections],
                 rejected=found.rejected,
+                relevance=found.relevance if hits else None,
+                outdated_left_out=found.left_out or None,
                 versions=found.versions or None,
                 timings=found.timings if request.explain else None,
                 notes=notes,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+import asyncio
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from retrieval.catalog import Catalog, Document
@@ -13,7 +15,7 @@ from retrieval.search.filters import Condition, Where
 from retrieval.search.fusion import Ranked
 from retrieval.search.plan import TextPlan
 from retrieval.table import Table
-from retrieval.types import Row
+from retrieval.types import LeftOut, Row
 
 NOTICED_RANKS: Final = 3
 """An outdated document is worth a word, and its successor its place, where the reader would have met it so early."""
@@ -37,6 +39,7 @@ class Placed:
     ranked: list[Ranked]
     stands_for: dict[str, str]
     notes: list[str]
+    left_out: list[LeftOut] = field(default_factory=list[LeftOut])
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,16 +54,34 @@ class Successors:
     words: Collection[str]
     """The statuses of outdated documents."""
 
-    async def place(self, ranked: Sequence[Ranked], hidden: Collection[RowKey]) -> Placed:
+    async def place(
+        self, ranked: Sequence[Ranked], hidden: Collection[RowKey], called: Sequence[Document] = ()
+    ) -> Placed:
         """`ranked`, best first, without the rows of `hidden`: a successor takes the place of what came among the first.
 
-        A successor that stands higher already stays there.
+        A successor that stands higher already stays there. Those of `called`, the outdated documents that the question
+        calls by name, come first of all.
         """
         order: list[Ranked] = []
         taken: set[RowKey] = set()
         stands_for: dict[str, str] = {}
         notes: dict[tuple[str, str], str] = {}
+        left_out: list[LeftOut] = []
+
+        async def replace_by_successor(document: Document, one: Ranked) -> None:
+            following, note = await asyncio.to_thread(self._following, document)
+            heir = await self._heir(following, one, ranked) if following else None
+            if heir is not None and key_of(heir.row) not in taken:
+                order.append(heir)
+                taken.add(key_of(heir.row))
+                stands_for[heir.row.id] = document.path
+            notes[document.prefix, document.path] = note(heir is not None)
+
+        for document in called[:NOTICED_RANKS] if ranked else ():
+            await replace_by_successor(document, ranked[0])
         for rank, one in enumerate(ranked):
+            if key_of(one.row) in hidden:
+                left_out.append(LeftOut(id=one.row.id, path=one.row.path, place=rank + 1))
             if key_of(one.row) in taken:
                 continue
             if key_of(one.row) not in hidden:
@@ -68,17 +89,19 @@ class Successors:
                 taken.add(key_of(one.row))
                 continue
             document = self.catalog.of(one.row)
-            if document is None or rank >= NOTICED_RANKS or (document.prefix, document.path) in notes:
-                continue
-            following = lifecycle.succession(document, self.catalog, self.words)
-            heir = await self._heir(following.document, one, ranked) if following.document else None
-            if heir is not None and key_of(heir.row) not in taken:
-                order.append(heir)
-                taken.add(key_of(heir.row))
-                stands_for[heir.row.id] = document.path
-            told = lifecycle.note(document, self.catalog, self.words, passes=heir is not None)
-            notes[document.prefix, document.path] = told
-        return Placed(order, stands_for, list(notes.values()))
+            if document is not None and rank < NOTICED_RANKS and (document.prefix, document.path) not in notes:
+                await replace_by_successor(document, one)
+        return Placed(_renumbered(order, ranked, hidden), stands_for, list(notes.values()), left_out)
+
+    async def notes_on(self, called: Sequence[Document]) -> list[str]:
+        """What to say of outdated documents that the question calls by name, where nothing is placed."""
+        found = [await asyncio.to_thread(self._following, document) for document in called[:NOTICED_RANKS]]
+        return [note(True) for _, note in found]
+
+    def _following(self, document: Document) -> tuple[Document | None, Callable[[bool], str]]:
+        """The successor of `document`, and what to say of it. The first of a large catalog takes a second or two."""
+        following = lifecycle.succession(document, self.catalog, self.words)
+        return following.document, lambda passes: lifecycle.note(document, self.catalog, self.words, passes=passes)
 
     async def _heir(self, current: Document, before: Ranked, ranked: Sequence[Ranked]) -> Ranked | None:
         """The chunk of `current` that answers best, with the score of `before` where its own is less."""
@@ -104,3 +127,18 @@ class Successors:
 
     def _is_of(self, row: Row, document: Document) -> bool:
         return row.path == document.path and self.catalog.of(row) == document
+
+
+def _renumbered(order: Sequence[Ranked], ranked: Sequence[Ranked], hidden: Collection[RowKey]) -> list[Ranked]:
+    """`order` with the places in each arm that its rows have where those of `hidden` are not counted."""
+    out = [one for one in ranked if key_of(one.row) in hidden]
+    by_text = sorted(one.text_rank for one in out if one.text_rank is not None)
+    by_vector = sorted(one.vector_rank for one in out if one.vector_rank is not None)
+
+    def counted(rank: int | None, before: Sequence[int]) -> int | None:
+        return None if rank is None else rank - bisect_left(before, rank)
+
+    return [
+        replace(one, text_rank=counted(one.text_rank, by_text), vector_rank=counted(one.vector_rank, by_vector))
+        for one in order
+    ]

@@ -11,7 +11,7 @@ import logging
 import os
 import re
 import weakref
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -24,7 +24,7 @@ from retrieval.core import Api, Ask, Nearest, Opened, open_table
 from retrieval.errors import BedivereError, ErrorCode
 from retrieval.layout import Column, Index, Layout, lay_out
 from retrieval.schema import CATALOG_FILE, COMPANIONS, VOCABULARY_FILE, Provenance, measured
-from retrieval.search.filters import AllOf, AnyOf, Condition, Where, to_sql
+from retrieval.search.filters import AllOf, AnyOf, Condition, Where, to_sql, undated
 from retrieval.search.plan import TextPlan
 from retrieval.search.vocabulary import Vocabulary
 from retrieval.types import Row, Span
@@ -88,6 +88,7 @@ class Table:
         self._catalog: Catalog | None = None
         self._vocabulary: Vocabulary | None = None
         self._vocabulary_read = False
+        self._undated: dict[str, int] = {}
         if in_use is not None:
             # The lock is held as long as anything still asks this table.
             weakref.finalize(self, os.close, in_use)
@@ -120,6 +121,19 @@ class Table:
         """Rows that `where` lets through."""
         with _readable(self.name):
             return await self._table.count(self._sql(where))
+
+    async def undated(self, columns: Iterable[str]) -> list[str]:
+        """What to say of `columns` of text that are compared with dates and hold something else."""
+        notes: list[str] = []
+        for column in sorted(columns):
+            if column not in self._undated:
+                self._undated[column] = await self.matching(undated(column))
+            if count := self._undated[column]:
+                notes.append(
+                    f"Of {column[:100]!r}, {count:,} of the table's chunks hold no date in ISO 8601: these were "
+                    "compared letter by letter, so that some may be missing and some too many."
+                )
+        return notes
 
     async def search_text(self, plan: TextPlan, layout: Layout, limit: int, *, where: Where | None = None) -> list[Row]:
         """At most `limit` rows that match `plan`, ordered by (-score, id): equal scores never change places."""

@@ -15,9 +15,9 @@ from typing import Final, Literal, cast
 
 from retrieval.errors import BedivereError, ErrorCode
 from retrieval.layout import Column, Layout
-from retrieval.search import values
+from retrieval.search import bounds, values
 from retrieval.search.text import nfc
-from retrieval.search.values import Value
+from retrieval.search.values import Cast, Value
 
 MAX_CONDITIONS: Final = 20
 MAX_VALUES: Final = 100
@@ -28,11 +28,10 @@ MAX_PATH_CHARS: Final = 4_096
 OPERATORS: Final = ("eq", "neq", "in", "exists", "gte", "lte", "prefix")
 """What a caller may write."""
 
-Op = Literal["eq", "neq", "in", "exists", "gte", "lte", "prefix", "contains"]
+Op = Literal["eq", "neq", "in", "exists", "gte", "lte", "prefix", "contains", "matches"]
 
 _LISTED_FIELDS: Final = 30
 _BETWEEN_WORDS: Final = re.compile(r"[-_ ]")
-_DATE: Final = re.compile(r"\d{4}(-\d\d(-\d\d)?)?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +41,8 @@ class Condition:
     column: str
     op: Op
     value: Value | tuple[Value, ...]
+    cast: Cast | None = None
+    """What the column is read as, where LanceDB cannot compare it as it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +95,14 @@ def parse(filters: Mapping[str, object], columns: Sequence[Column], layout: Layo
     return all_of(parts)
 
 
+def among(field: str, asked: Sequence[str], columns: Sequence[Column]) -> Where:
+    """The rows whose `field`, a column that is there, holds one of `asked`, each as a reply writes it.
+
+    Raises `BedivereError` INVALID_FILTER where the column cannot be compared.
+    """
+    return _equal(next(column for column in columns if column.name == field), field, asked)
+
+
 def under(path_prefix: str, layout: Layout) -> Where:
     """Documents whose path begins with `path_prefix`.
 
@@ -114,6 +123,25 @@ def excluding(fragments: Sequence[str], layout: Layout) -> Where | None:
         raise values.invalid(f"exclude has {len(given)} fragments and at most {MAX_VALUES} are taken.")
     path = _path(layout)
     return Not(AnyOf(tuple(Condition(path, "contains", fragment) for fragment in given)))
+
+
+def dated(where: Where | None) -> frozenset[str]:
+    """The columns of text that `where` bounds by a date."""
+    match where:
+        case AllOf(parts) | AnyOf(parts):
+            return frozenset(column for part in parts for column in dated(part))
+        case Not(part):
+            return dated(part)
+        case Condition(column, "gte" | "lte", str(value)) if bounds.is_dated(value):
+            return frozenset({column})
+        case _:
+            return frozenset()
+
+
+def undated(column: str) -> Where:
+    """Rows whose `column` holds text that is no date in ISO 8601."""
+    there = (Condition(column, "exists", True), Condition(column, "neq", ""))
+    return AllOf((*there, Not(Condition(column, "matches", bounds.DATED))))
 
 
 def to_sql(where: Where, quote_column: Callable[[str], str], quote_value: Callable[[Value], str]) -> str:
@@ -152,6 +180,8 @@ class _Writer:
         column, op, value = self.column(condition.column), condition.op, condition.value
         if op == "exists":
             return f"{column} IS {'NOT ' if bool(value) is not negated else ''}NULL"
+        if condition.cast is not None:
+            column = f"CAST({column} AS {condition.cast})"
         if op == "neq":
             op, negated = "eq", not negated
         if isinstance(value, tuple):
@@ -167,8 +197,8 @@ class _Writer:
                 return self._either(column, f">= {quoted}", f"< {quoted}", negated=negated)
             case "lte":
                 return self._either(column, f"<= {quoted}", f"> {quoted}", negated=negated)
-            case "contains":
-                found = f"contains({column}, {quoted})"
+            case "contains" | "matches":
+                found = f"{'contains' if op == 'contains' else 'regexp_like'}({column}, {quoted})"
                 return f"({column} IS NULL OR {found} = false)" if negated else found
             case _:
                 return self._either(column, f"= {quoted}", f"<> {quoted}", negated=negated)
@@ -296,9 +326,9 @@ def _existing(column: Column, name: str, value: object) -> Where:
     # A reply leaves an empty text, NaN and what is infinite out as it does an empty cell.
     if column.kind == "text":
         there = AllOf((Condition(column.name, "exists", True), Condition(column.name, "neq", "")))
-    elif column.kind == "number" and values.has_literals(column):
+    elif column.kind == "number" and not column.type.startswith("decimal"):
         most = values.largest(column)
-        there = AllOf((Condition(column.name, "gte", -most), Condition(column.name, "lte", most)))
+        there = AllOf((_compared(column, "gte", -most), _compared(column, "lte", most)))
     else:
         return Condition(column.name, "exists", wanted)
     return there if wanted else Not(there)
@@ -326,7 +356,7 @@ def _equal(column: Column, name: str, asked: Iterable[object]) -> Where:
     unique = tuple(dict.fromkeys(exact))
     if unique:
         single = len(unique) == 1
-        parts.append(Condition(column.name, "eq", unique[0]) if single else Condition(column.name, "in", unique))
+        parts.append(_compared(column, "eq", unique[0]) if single else _compared(column, "in", unique))
     return _any_of(parts)
 
 
@@ -334,27 +364,27 @@ def _bounded(column: Column, name: str, op: Literal["gte", "lte"], value: object
     values.comparable(column, name)
     match column.kind:
         case "text":
-            return _bounded_text(column, op, nfc(_text(column, name, value)))
+            return _bounded_text(column, op, nfc(bounds.as_bound(column, name, value)))
         case "integer":
             return _bounded_integer(column, op, values.as_number(column, name, value))
         case "number":
-            bound = Condition(column.name, op, values.as_number(column, name, value))
+            bound = _compared(column, op, values.as_number(column, name, value))
             # LanceDB orders NaN above every number, or below where its sign is set; a reply takes it for nothing.
             if op == "gte":
-                return AllOf((bound, Condition(column.name, "lte", values.largest(column))))
-            return AllOf((bound, Condition(column.name, "gte", -values.largest(column))))
+                return AllOf((bound, _compared(column, "lte", values.largest(column))))
+            return AllOf((bound, _compared(column, "gte", -values.largest(column))))
         case "boolean":
             raise values.invalid(f"Filter {values.shown(name)}: true and false have no order; use eq, neq or exists.")
         case _:
             first, after = values.as_time(column, name, value)
             if op == "gte" or after is None:
-                return Condition(column.name, op, first)
-            return AllOf((Condition(column.name, "exists", True), Not(Condition(column.name, "gte", after))))
+                return _compared(column, op, first)
+            return AllOf((Condition(column.name, "exists", True), Not(_compared(column, "gte", after))))
 
 
 def _bounded_text(column: Column, op: Literal["gte", "lte"], text: str) -> Where:
     bound = Condition(column.name, op, text)
-    if op == "gte" or not _DATE.fullmatch(text):
+    if op == "gte" or not bounds.is_dated(text) or len(text) > len("2026-01-01"):
         return bound
     # Up to a day, a month or a year is up to its end.
     within = ("T", " ") if len(text) == len("2026-01-01") else ("-",)
@@ -373,8 +403,12 @@ def _bounded_integer(column: Column, op: Literal["gte", "lte"], number: int | fl
 
 def _during(column: Column, first: Value, after: Value | None) -> Where:
     if after is None:
-        return Condition(column.name, "eq", first)
-    return AllOf((Condition(column.name, "gte", first), Not(Condition(column.name, "gte", after))))
+        return _compared(column, "eq", first)
+    return AllOf((_compared(column, "gte", first), Not(_compared(column, "gte", after))))
+
+
+def _compared(column: Column, op: Op, value: Value | tuple[Value, ...]) -> Condition:
+    return Condition(column.name, op, value, values.cast_of(column))
 
 
 def _any_of(parts: Sequence[Where]) -> Where:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from retrieval.search.fusion import Ranked
 from retrieval.search.vocabulary import Correction
-from retrieval.types import Ran, Rejected
+from retrieval.types import LeftOut, Ran, Rejected, Relevance
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +23,9 @@ class Found:
     """Whether words alone answered what was to be searched by meaning."""
     corrections: tuple[Correction, ...] = ()
     rejected: Rejected | None = None
+    relevance: Relevance | None = None
+    left_out: list[LeftOut] = field(default_factory=list[LeftOut])
+    """Outdated chunks that would have been among the best."""
     versions: dict[str, str] = field(default_factory=dict[str, str])
     outdated: dict[str, str] = field(default_factory=dict[str, str])
     stands_for: dict[str, str] = field(default_factory=dict[str, str])

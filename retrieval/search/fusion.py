@@ -30,6 +30,10 @@ class Ranked:
     vector_rank: int | None = None
     vector_score: float | None = None
     """Cosine similarity, -1 to 1."""
+    stub: bool = False
+    """Whether it was placed as a stub is."""
+    boost: float | None = None
+    """What its score was multiplied by for its place, as the settings say for its path."""
 
 
 def fuse(text: Sequence[Row], vector: Sequence[Row]) -> list[Ranked]:

@@ -9,6 +9,7 @@ from typing import Final, cast
 
 from retrieval.catalog import Catalog, Document
 from retrieval.layout import Layout
+from retrieval.notes import Advice
 from retrieval.search import values
 from retrieval.search.filters import NOTHING, AllOf, Condition, Not, Where, folded
 from retrieval.settings import OUTDATED_STATUSES
@@ -166,7 +167,7 @@ def note(
         told += f": {_going_round(document, following.circle)}"
     elif following.name:
         told += f": its successor, {following.name}, is not among the current documents"
-    return f"{told}; pass includeOutdated true to see it."
+    return f"{told}; {Advice.OUTDATED_TOO} to see it."
 
 
 def asks_for_outdated(filters: Mapping[str, object], words: Collection[str] = OUTDATED_STATUSES) -> bool:

@@ -7,11 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
+from retrieval.search import stubs
 from retrieval.search import text as lexicon
 from retrieval.search.fusion import Ranked
-
-STUB_CHARS: Final = 60
-"""A chunk with less text of its own than this, headings and links aside, explains nothing."""
 
 STUB_FACTOR: Final = 0.5
 """What the score of a stub is multiplied by for its place; the score that is shown stays."""
@@ -19,12 +17,7 @@ STUB_FACTOR: Final = 0.5
 _FEW_ROWS: Final = 5
 _BEST_RANKS: Final = 3
 
-_HEADING: Final = re.compile(r"^\s{0,3}#{1,6}[^\n]*$|^[^\n]+\n[=~^\"'`#*+-]{3,}$|^[=~^\"'`#*+-]{3,}$", re.MULTILINE)
-_LINK: Final = re.compile(r"!?\[[^\]\n]*\]\([^)\n]*\)|<?https?://[^\s>]+>?|`[^`\n]+ <[^>\n]+>`_+")
-_LINK_MARKS: Final = ("](", "://", ">`_")
-_LONG_CHARS: Final = 300
 _QUOTES: Final = "\"'`“”«»"
-_MARKS: Final = re.compile(r"[\W_]+")
 
 
 def exact_first(ranked: Sequence[Ranked], question: str) -> list[Ranked]:
@@ -57,34 +50,29 @@ def _needles(question: str) -> dict[str, bool]:
     return {**names, **dict.fromkeys(lexicon.quoted(question), False)}
 
 
-def order(ranked: Sequence[Ranked], boosts: Mapping[str, float]) -> list[Ranked]:
-    """`ranked` by score, weighed down for stubs and by the longest of `boosts`' path prefixes that fits.
+def order(ranked: Sequence[Ranked], boosts: Mapping[str, float], question: str = "") -> list[Ranked]:
+    """`ranked` by score, weighed down for stubs and by the longest of `boosts`' path prefixes that fits, marked so.
 
-    Only the order changes: no row comes in or goes, and no score is another.
+    Only the order changes: no row comes in or goes, and no score is another. A notice of who owns a text is a stub
+    unless `question` asks for it.
     """
-    weights = [_weight(one, boosts) for one in ranked]
-    order = sorted(range(len(ranked)), key=lambda place: (-_weighed(ranked[place].score, weights[place]), place))
-    return [ranked[place] for place in order]
+    notices = not stubs.asks_for_notice(question)
+    marked = [_marked(one, boosts, notices=notices) for one in ranked]
+    order = sorted(range(len(marked)), key=lambda place: (-_weighed(marked[place]), place))
+    return [marked[place] for place in order]
 
 
-def is_stub(text: str) -> bool:
-    """Whether `text` is a heading alone or little but links."""
-    # Most chunks are long and without links, and this is asked of each candidate.
-    if len(text) > _LONG_CHARS and not any(mark in text for mark in _LINK_MARKS):
-        return False
-    bare = _MARKS.sub(" ", _LINK.sub(" ", _HEADING.sub(" ", text[: 20 * STUB_CHARS])))
-    return len(bare.strip()) < STUB_CHARS
-
-
-def _weighed(score: float, weight: float) -> float:
-    # The cosine of what is far from the question is below zero.
-    return score * weight if score > 0 else score / weight
-
-
-def _weight(one: Ranked, boosts: Mapping[str, float]) -> float:
+def _marked(one: Ranked, boosts: Mapping[str, float], *, notices: bool) -> Ranked:
     fitting = [prefix for prefix in boosts if (one.row.path or "").startswith(prefix)]
-    boost = boosts[max(fitting, key=len)] if fitting else 1.0
-    return boost * (STUB_FACTOR if is_stub(one.row.text) else 1.0)
+    boost = boosts[max(fitting, key=len)] if fitting else None
+    stub = stubs.is_stub(one.row.text) or (notices and stubs.is_notice(one.row.text))
+    return replace(one, stub=stub, boost=boost) if stub or boost is not None else one
+
+
+def _weighed(one: Ranked) -> float:
+    weight = (STUB_FACTOR if one.stub else 1.0) * (1.0 if one.boost is None else one.boost)
+    # The cosine of what is far from the question is below zero.
+    return one.score * weight if one.score > 0 else one.score / weight
 
 
 def _is_called(one: Ranked, needle: str) -> bool:

@@ -5,12 +5,16 @@ Of several documents that a name fits, the nearest is taken.
 
 from __future__ import annotations
 
+import itertools
 import re
+import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, Final, Literal
 from urllib.parse import unquote
+
+from retrieval.search import text as lexicon
 
 if TYPE_CHECKING:
     from retrieval.catalog import Document
@@ -19,8 +23,15 @@ Kind = Literal["path", "name", "url", "title", "number"]
 
 MAX_NAME_CHARS: Final = 1_000
 _MAX_FORMS: Final = 32
+_MOST_CALLED: Final = 3
+"""Documents that one name of a question may fit: what more are called says of none that it is meant."""
+
+_MAX_MENTIONS: Final = 16
+_TITLE_WORDS: Final = range(3, 13)
+"""Words of a title that is looked for within a question."""
 
 _NUMBERED: Final = re.compile(r"(?:([a-z]+)[\s_.-]*)?(?:no\.?\s*)?#?\s*0*(\d{1,9})(?![a-z0-9])", re.ASCII)
+_LABELLED: Final = re.compile(r"\b([a-z]{2,})[\s_.-]*#?0*(\d{1,9})(?![a-z0-9])", re.ASCII)
 _MARKDOWN: Final = re.compile(r"\[([^\]\[]*)\]\(<?([^)>\s]+)>?[^)]*\)")
 _WIKI: Final = re.compile(r"\[\[([^\]|]+)(?:\|([^\]]*))?\]\]")
 _RST: Final = re.compile(r"(?::([\w-]+):)?`([^`<]*)(?:<([^>`]+)>)?`_{0,2}")
@@ -39,11 +50,27 @@ class References:
 
     def __init__(self, columns: Mapping[str, Sequence[Any]]) -> None:
         self._columns = columns
+        self._making = threading.Lock()
 
     def find(self, written: str, by: Document) -> list[int]:
         """What the author of `by` means by `written`, which may list several: those that are there, in its order."""
         found = (self._nearest(form, by) for form in _forms(written[:MAX_NAME_CHARS]))
         return list(dict.fromkeys(place for place in found if place is not None))
+
+    def called(self, question: str) -> list[int]:
+        """The documents that a reader's `question` calls by title, path, file or number; none for what many are called.
+
+        A title of one or two words is a name only where it is all of the question, and the longest title counts.
+        """
+        named: list[int] = []
+        for names in _mentions(question):
+            named += self._few(names)
+        titles = (self._few([("title", title)]) for title in _titles_in(question))
+        return list(dict.fromkeys([*named, *next(filter(None, titles), ())]))
+
+    def _few(self, names: Iterable[tuple[Kind, str]]) -> list[int]:
+        there = {place for kind, asked in names for place in self._index(kind).get(asked, ())}
+        return sorted(there) if len(there) <= _MOST_CALLED else []
 
     def leads_back(self, written: str, by: Document) -> bool:
         """Whether `written` is a name of `by` itself; asked where `find` finds nothing, for others go before it."""
@@ -80,6 +107,10 @@ class References:
         )
 
     def _index(self, kind: Kind) -> Mapping[str, Sequence[int]]:
+        with self._making:
+            return self._made(kind)
+
+    def _made(self, kind: Kind) -> Mapping[str, Sequence[int]]:
         match kind:
             case "path":
                 return self._paths
@@ -197,6 +228,26 @@ def _questions(name: str, by: Document) -> Iterator[list[tuple[Kind, str]]]:
             own = _NUMBERED.match(_stem(by.path))
             yield [("number", f"{(own[1] if own else None) or ''} {number}")]
             yield [("number", f"* {number}")]
+
+
+def _mentions(question: str) -> Iterator[list[tuple[Kind, str]]]:
+    """What in a `question` may be the path, the file or the number of a document: each as it may be asked for."""
+    whole = question.strip(" \t\n\"'`“”«».?!").casefold()
+    names = [whole, *(one.casefold() for one in lexicon.identifiers(question)[:_MAX_MENTIONS])]
+    for name in dict.fromkeys(names):
+        place = _resolved(name.partition("#")[0])
+        yield [("path", place), ("name", place)]
+    for match in itertools.islice(_LABELLED.finditer(question.casefold()), _MAX_MENTIONS):
+        yield [("number", f"{match[1]} {match[2]}")]
+
+
+def _titles_in(question: str) -> Iterator[str]:
+    """What in a `question` may be a title, the longest first."""
+    words = _words(question).split()[: lexicon.MAX_TERMS]
+    yield " ".join(words)
+    for size in reversed(_TITLE_WORDS):
+        for first in range(max(0, len(words) - size + 1)):
+            yield " ".join(words[first : first + size])
 
 
 def _resolved(place: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import re
 from datetime import UTC, date, datetime, time, timedelta
-from typing import Final
+from typing import Final, Literal
 
 from retrieval.errors import BedivereError, ErrorCode
 from retrieval.layout import Column
@@ -16,6 +16,7 @@ from retrieval.search.text import nfc
 from retrieval.types import Scalar
 
 Value = Scalar | date | datetime
+Cast = Literal["DOUBLE", "TIMESTAMP"]
 
 MAX_VALUE_CHARS: Final = 1_000
 NAME_CHARS: Final = 100
@@ -71,19 +72,17 @@ def largest(column: Column) -> float:
     return 3.4028234663852886e38 if column.type == "float" else 1.7976931348623157e308
 
 
-def has_literals(column: Column) -> bool:
-    """Whether LanceDB has literals for the column's type, so that there is something to compare it with."""
+def cast_of(column: Column) -> Cast | None:
+    """What the column is read as to be compared: of its own type LanceDB has no literals, or none with a fraction."""
+    if column.type.startswith(("decimal", "halffloat")):
+        return "DOUBLE"
     zone = re.search(r"tz=([^\]]+)", column.type)
-    return not (
-        column.kind == "other"
-        or column.type.startswith(("decimal", "halffloat", "time32", "time64"))
-        or (zone is not None and zone[1] not in _UTC_NAMES)
-    )
+    return "TIMESTAMP" if zone is not None and zone[1] not in _UTC_NAMES else None
 
 
 def comparable(column: Column, name: str) -> None:
     """Refuses a column of a type that LanceDB has no literals for."""
-    if not has_literals(column):
+    if column.kind == "other" or column.type.startswith(("time32", "time64")):
         raise invalid(f"{shown(name)} is of type {column.type}, of which only exists can be asked.")
 
 
@@ -150,8 +149,7 @@ def as_boolean(column: Column, name: str, value: object) -> bool:
 def as_time(column: Column, name: str, value: object) -> tuple[Value, Value | None]:
     """The moment that `value` names; of a day, a month or a year, its beginning and the next one's.
 
-    A day of a column of days is a moment. Columns of times are in UTC or in no zone, and a value without one is read as
-    the column is.
+    A day of a column of days is a moment. A value without a zone is in UTC, as a column without one is taken to be.
     """
     if not isinstance(value, str):
         raise _mismatch(column, name, value)

@@ -6,11 +6,12 @@ Rows are told apart by what their ids begin with: the column `version` may be a 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from retrieval.catalog import Catalog
+from retrieval.notes import Advice
 from retrieval.search.filters import NOTHING, AllOf, AnyOf, Condition, Not, Where
 
 _UNRELEASED: Final = frozenset(
@@ -40,6 +41,12 @@ _MAX_DIGITS: Final = 18
 _LISTED: Final = 12
 
 Order = tuple[int, tuple[int, ...], int, tuple[int, ...], str]
+Among = Callable[[str, Sequence[str]], Where]
+"""The condition that a column holds one of several values, each as a reply writes it."""
+
+
+def _as_text(column: str, asked: Sequence[str]) -> Where:
+    return Condition(column, "eq", asked[0]) if len(asked) == 1 else Condition(column, "in", tuple(asked))
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,22 +124,30 @@ def newest(catalog: Catalog) -> dict[str, str]:
     return found
 
 
-def chosen(catalog: Catalog, collection: str | None, version: str | None, *, asked: Where | None = None) -> Choice:
+def chosen(
+    catalog: Catalog,
+    collection: str | None,
+    version: str | None,
+    *,
+    asked: Where | None = None,
+    among: Among = _as_text,
+) -> Choice:
     """The rows of `collection`, or of all, in `version`, or the newest release of each.
 
     Without either, documents that were indexed without a version stay beside the newest of the others. Where `version`
     or `collection` is asked for and not there, no row passes and the note lists those there are. `asked` is what the
     caller filters by: a comparison with the column `version` is a choice of its own, and then no older one is left
-    out; one with the column `collection` says of which collections there is something to tell.
+    out; one with the column `collection` says of which collections there is something to tell. `among` compares columns
+    of a table of others, which need not hold text.
     """
     if collection is not None:
-        known = catalog.collections() if "collection" in catalog.textual else frozenset[str]()
+        known = catalog.collections()
         if collection not in known:
             return Choice(NOTHING, note=_unknown("collection", collection, sorted(known)))
     sets = [one for one in _sets(catalog) if collection is None or one.collection == collection]
-    within = Condition("collection", "eq", collection) if collection is not None else None
+    within = among("collection", [collection]) if collection is not None else None
     if version is not None:
-        return _asked(catalog, sets, within, collection, version)
+        return _asked(catalog, sets, within, collection, version, among)
     if asked is not None:
         if _chooses(asked):
             return Choice(within)
@@ -152,17 +167,19 @@ def chosen(catalog: Catalog, collection: str | None, version: str | None, *, ask
     )
 
 
-def _asked(catalog: Catalog, sets: list[_Set], within: Where | None, collection: str | None, version: str) -> Choice:
+def _asked(
+    catalog: Catalog, sets: list[_Set], within: Where | None, collection: str | None, version: str, among: Among
+) -> Choice:
     by_run = {one.version for one in sets if one.version is not None}
     # Where nothing was indexed by version, the documents' own words are what there is to go by.
-    said = catalog.versions(collection) if "version" in catalog.textual else frozenset[str]()
+    said = catalog.versions(collection)
     known = by_run or said
     meant = {version} & known or {there for there in known if same(there, version)}
     others = tuple(_newest_first(known - meant))
     if not meant:
         return Choice(NOTHING, others=others, note=_unknown("version", version, _newest_first(known)))
     if not by_run:
-        its = Condition("version", "in", tuple(sorted(meant)))
+        its = among("version", sorted(meant))
         return Choice(its if within is None else AllOf((within, its)), others=others)
     serving = [one for one in sets if one.version in meant]
     return Choice(
@@ -249,7 +266,7 @@ def _served(served: Mapping[str, str], left_out: Sequence[_Set], others: tuple[s
         one.version is not None and order(one.version) > order(served[one.collection or ""]) for one in left_out
     )
     what = "the newest release" if newer else "the newest version"
-    return f"Searched in {what}, {named}; pass version for another: {_listed(others)}."
+    return f"Searched in {what}, {named}; {Advice.ANOTHER_VERSION} for another: {_listed(others)}."
 
 
 def _listed(names: Iterable[str]) -> str:

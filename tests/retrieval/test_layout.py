@@ -100,8 +100,10 @@ def test_what_a_table_lacks_is_told() -> None:
     bare = lay_out(columns(text="text"), [], "text")
     assert any("no full-text index" in note for note in missing_parts(bare, []))
     assert any("cannot be cited" in note for note in missing_parts(bare, []))
-    late = [fts("text", unindexed=8)]
-    assert any(note.startswith("8 rows") for note in missing_parts(lay_out(columns(text="text"), late, "text"), late))
+    for unindexed, beginning in ((1, "1 row is not in the "), (8, "8 rows are not in the ")):
+        late = [fts("text", unindexed=unindexed)]
+        notes = missing_parts(lay_out(columns(text="text"), late, "text"), late)
+        assert any(note.startswith(beginning) for note in notes)
 
 
 def test_a_whole_table_of_ours_lacks_nothing() -> None:

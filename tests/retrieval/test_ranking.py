@@ -492,7 +492,7 @@ class TestVersionsSideBySide:
         assert of_one_version([hit.id for hit in reply.hits], "1.9")
         assert (reply.versions, reply.notes) == ({"": "1.9"}, [])
 
-    @pytest.mark.parametrize("asked", ["1.9", ["1.9"], {"lte": "1.9", "prefix": "1.9"}, {"neq": "1.10"}])
+    @pytest.mark.parametrize("asked", ["1.9", ["1.9"], {"prefix": "1.9"}, {"neq": "1.10"}])
     def test_who_filters_by_version_is_answered_from_it(self, versioned: Path, asked: object) -> None:
         reply = ask(retriever(versioned), "harbour key", narrowing=Narrowing(filters={"version": asked}), min_score=0)
         assert of_one_version([hit.id for hit in reply.hits], "1.9")

@@ -20,7 +20,8 @@ from retrieval.indexing.job import Options
 from retrieval.retriever import MAX_REPLY_CHARS, Retriever
 from retrieval.search.plan import MAX_QUERY_CHARS
 from retrieval.settings import load_settings
-from retrieval.types import ContextReply, ContextRequest, Expansion, Narrowing, SearchReply, SearchRequest, StatusReply
+from retrieval.status_reply import StatusReply
+from retrieval.types import ContextReply, ContextRequest, Expansion, Narrowing, SearchReply, SearchRequest
 
 if TYPE_CHECKING:
     from tests.conftest import TableMaker

@@ -14,7 +14,7 @@ import pytest
 from lancedb.index import IvfFlat
 
 from retrieval.indexing import vector_index
-from retrieval.types import StatusReply, TableStatus
+from retrieval.status_reply import StatusReply, TableStatus
 from tests.embedding_server import DIMENSIONS, MODEL, EmbeddingServer, vector_of
 from tests.retrieval.asking import DATABASE, index, retriever
 
@@ -55,6 +55,17 @@ class TestEmbeddings:
         for reason, words in zip(reasons, ("OPENAI_API_KEY", "'other-model'", "'nope'"), strict=True):
             assert words in (reason or "")
             assert (reason or "").endswith(".")
+
+    def test_a_table_whose_vectors_are_not_used_says_so(
+        self, tmp_path: Path, embedding_server: EmbeddingServer
+    ) -> None:
+        database = index(tmp_path, DOCUMENTS, embedding_server)
+        (unset,) = table_of(database).notes
+        (another,) = table_of(database, embedding_server, embedding_model="other-model").notes
+        assert "OPENAI_BASE_URL" in unset
+        assert f"EMBEDDING_MODEL to {MODEL!r}" in unset
+        assert another.startswith("Its vectors are not used. The table was embedded with model")
+        assert table_of(database, embedding_server).notes == []
 
     def test_no_provider_is_asked_for_a_status(self, tmp_path: Path, embedding_server: EmbeddingServer) -> None:
         database = index(tmp_path, DOCUMENTS, embedding_server)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from retrieval.catalog import Document
 from retrieval.retriever import Retriever
-from retrieval.types import Narrowing
+from retrieval.search.references import References
+from retrieval.types import FetchRequest, Narrowing
 from tests.embedding_server import EmbeddingServer
 from tests.retrieval.asking import DATABASE, ask, index, paths, retriever
 
@@ -251,3 +255,86 @@ def test_a_title_of_any_length_makes_a_note_of_some(make_table: TableMaker) -> N
         "superseded_by": ["new.md", None],
     }
     assert len(ask(retriever(make_table(rows, fts=["text"])), "boat").notes[0]) < 600
+
+
+RULES = {
+    "adr-1.md": page("Wire transfers", "Signing is done by two people.", status="superseded", superseded_by="adr-2.md"),
+    "adr-2.md": page("Payments", "The desk releases payments by a second factor."),
+    "adr-9.md": page("ADR reviews", "An ADR is reviewed by two people, and an ADR is short. ADR and ADR."),
+}
+
+
+@pytest.mark.parametrize("asked", ["ADR-1", "adr 1", "what does ADR-1 say", "adr-1.md", "Wire transfers"])
+def test_who_asks_for_an_outdated_document_by_its_name_gets_its_successor_and_hears_of_it(
+    tmp_path: Path, asked: str
+) -> None:
+    reply = ask(asking_of(tmp_path, RULES), asked, min_score=0)
+    assert (reply.hits[0].path, reply.hits[0].stands_for) == ("adr-2.md", "adr-1.md")
+    assert "adr-1.md" not in paths(reply)
+    assert any(note.startswith("Wire transfers (adr-1.md) is outdated") for note in reply.notes)
+
+
+def test_an_outdated_document_that_does_not_pass_the_filters_is_not_spoken_of_though_it_is_named(
+    tmp_path: Path,
+) -> None:
+    reply = ask(asking_of(tmp_path, RULES), "ADR-1", min_score=0, narrowing=Narrowing(path_prefix="adr-9"))
+    assert paths(reply) == ["adr-9.md"]
+    assert not any("adr-1.md" in note for note in reply.notes)
+
+
+def test_an_outdated_document_that_is_named_is_spoken_of_where_nothing_is_relevant_too(tmp_path: Path) -> None:
+    reply = ask(asking_of(tmp_path, RULES), "ADR-1 zeppelin quetzal xylophone", min_score=1)
+    assert reply.hits == []
+    assert any(note.startswith("Wire transfers (adr-1.md) is outdated") for note in reply.notes)
+
+
+@pytest.mark.parametrize("asked", ["text", "vector", "hybrid"])
+def test_ranks_count_the_rows_that_are_shown_and_what_is_left_out_is_told_with_its_place(
+    tmp_path: Path, embedding_server: EmbeddingServer, asked: Any
+) -> None:
+    documents = {
+        "old.md": page("Old rule", OLD, status="withdrawn"),
+        "new.md": page("New rule", NEW),
+    }
+    reply = ask(asking_of(tmp_path, documents, embedding_server), QUESTION, search_type=asked, min_score=0)
+    ranks = {"text": [hit.text_rank for hit in reply.hits], "vector": [hit.vector_rank for hit in reply.hits]}
+    for arm, found in ranks.items():
+        shown = [rank for rank in found if rank is not None]
+        assert sorted(shown) == list(range(1, len(shown) + 1))
+        assert bool(shown) == (asked in {arm, "hybrid"})
+    assert [(one.id, one.place) for one in reply.outdated_left_out or ()] == [("old.md#0", 1)]
+
+
+def test_nothing_is_told_to_be_left_out_where_nothing_is(tmp_path: Path) -> None:
+    reply = ask(asking_of(tmp_path, {"new.md": page("New rule", NEW)}), QUESTION)
+    assert reply.outdated_left_out is None
+    assert reply.relevance is not None
+    assert reply.relevance.score >= reply.relevance.threshold > 0
+
+
+@pytest.mark.parametrize("outdated", [True, False])
+def test_successors_are_looked_for_beside_the_event_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, outdated: bool
+) -> None:
+    asking = asking_of(
+        tmp_path,
+        {
+            "old.md": page("Old rule", OLD, status="superseded", superseded_by="new.md"),
+            "new.md": page("New rule", NEW),
+        },
+    )
+    looking: list[threading.Thread] = []
+    find = References.find
+
+    def recorded(self: References, written: str, by: Document) -> list[int]:
+        looking.append(threading.current_thread())
+        return find(self, written, by)
+
+    monkeypatch.setattr(References, "find", recorded)
+    ask(asking, QUESTION, min_score=0, narrowing=Narrowing(include_outdated=outdated))
+    # The first makes the indexes of names, which takes the time.
+    assert looking[0] is not threading.main_thread()
+    looking.clear()
+    asyncio.run(asking.fetch(FetchRequest(path="old.md")))
+    assert looking
+    assert threading.main_thread() not in looking

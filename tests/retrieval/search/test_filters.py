@@ -28,9 +28,12 @@ from retrieval.search.filters import (
     Not,
     Where,
     all_of,
+    among,
+    dated,
     excluding,
     parse,
     to_sql,
+    undated,
     under,
 )
 from retrieval.search.values import MAX_VALUE_CHARS
@@ -394,10 +397,7 @@ def test_what_serves_search_itself_is_no_field(name: str) -> None:
         ({"status": ["x"] * (MAX_VALUES + 1)}, f"a list has 1 to {MAX_VALUES} values"),
         ({"status": "x" * (MAX_VALUE_CHARS + 1)}, "at most 1,000 are taken"),
         ({"status": "\ud800"}, "no valid text"),
-        ({"price": 3}, "only exists can be asked"),
-        ({"at": "2024-01-01"}, "only exists can be asked"),
         ({"clock": "10:00"}, "only exists can be asked"),
-        ({"half": 1.5}, "only exists can be asked"),
         ({"vector": 1}, "There is no field 'vector'"),
     ],
 )
@@ -406,7 +406,36 @@ def test_what_cannot_be_compared_is_refused_with_what_can(filters: Mapping[str, 
 
 
 def test_a_type_without_literals_can_still_be_asked_for_existence() -> None:
+    assert parse({"clock": {"exists": True}}, OURS, ours()) == Condition("clock", "exists", True)
     assert parse({"price": {"exists": True}}, OURS, ours()) == Condition("price", "exists", True)
+
+
+def test_a_type_without_literals_is_compared_as_one_that_has_them() -> None:
+    assert parse({"price": 2.5}, OURS, ours()) == Condition("price", "eq", 2.5, "DOUBLE")
+    assert parse({"at": "2024-01-01T10:00+09:00"}, OURS, ours()) == Condition(
+        "at", "eq", datetime.fromisoformat("2024-01-01T01:00"), "TIMESTAMP"
+    )
+    assert quoted(Not(Condition("price", "gte", 2.5, "DOUBLE"))) == (
+        "(CAST(`price` AS DOUBLE) IS NULL OR CAST(`price` AS DOUBLE) < 2.5)"
+    )
+
+
+def test_a_bound_of_text_by_a_date_is_told_from_others() -> None:
+    assert dated(parse({"status": {"gte": "2024-01"}, "path": {"lte": "m"}}, OURS, ours())) == {"status"}
+    assert dated(parse({"status": {"lte": "2024-01"}, "id": "2024-01"}, OURS, ours())) == {"status"}
+    assert dated(None) == frozenset()
+
+
+def test_cells_that_are_no_dates_are_those_with_other_text(tmp_path: Path) -> None:
+    cells = ["2024", "2024-01-05", "2024-01-05T10:00:00Z", "", None, "05.01.2024", "2024-1-5", "soon"]
+    table = lancedb.connect(tmp_path).create_table("t", pa.table({"date": cells}))
+    found = table.search().where(quoted(undated("date"))).to_arrow().column("date").to_pylist()
+    assert found == ["05.01.2024", "2024-1-5", "soon"]
+
+
+def test_what_a_reply_writes_of_a_column_finds_its_rows_whatever_it_holds() -> None:
+    assert among("priority", ["2", "3"], OURS) == Condition("priority", "in", (2, 3))
+    assert among("status", ["2"], OURS) == Condition("status", "eq", "2")
 
 
 def test_more_conditions_than_the_limit_are_refused_however_they_are_spread() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from retrieval.search.fusion import Ranked
-from retrieval.search.ranking import exact_first, is_stub, order
+from retrieval.search.ranking import exact_first, order
 from retrieval.types import Row
 
 PROSE = (
@@ -61,27 +61,9 @@ def test_a_hyphenated_word_in_a_sentence_is_one_where_few_rows_hold_it_and_words
     assert names(exact_first(many, question))[0] == "a"
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "## Configuration",
-        "# Guide\n\n- [Install](install.md)\n- [Upgrade](upgrade.md)\n- [Remove](https://example.com/remove)",
-        "Configuration\n=============",
-        "",
-        "## See also\n\nhttps://example.com/a/very/long/address/that/goes/on/and/on/for/ever/and/ever/and/a/day",
-    ],
-)
-def test_a_heading_alone_or_a_list_of_links_is_a_stub(text: str) -> None:
-    assert is_stub(text)
-
-
-def test_an_explanation_is_no_stub_though_it_links() -> None:
-    assert not is_stub(f"## Configuration\n\n{PROSE} See [the reference](reference.md).")
-
-
 def test_a_stub_sinks_below_an_explanation_that_matched_nearly_as_well() -> None:
     ranked = order([found("stub", "## Keys", score=5.0), found("prose", score=4.0)], {})
-    assert [(one.row.id, one.score) for one in ranked] == [("prose", 4.0), ("stub", 5.0)]
+    assert [(one.row.id, one.score, one.stub) for one in ranked] == [("prose", 4.0, False), ("stub", 5.0, True)]
 
 
 def test_a_stub_stays_where_nothing_else_comes_near() -> None:
@@ -95,7 +77,7 @@ def test_a_boost_moves_the_documents_below_a_path_and_the_longest_prefix_counts(
         found("c", score=2.8, path="archive/kept/c.md"),
     ]
     boosts = {"archive/": 0.5, "archive/kept/": 1.5}
-    assert names(order(ranked, boosts)) == ["c", "b", "a"]
+    assert [(one.row.id, one.boost) for one in order(ranked, boosts)] == [("c", 1.5), ("b", None), ("a", 0.5)]
 
 
 def test_a_boost_above_one_moves_up_what_scores_below_zero_too() -> None:
@@ -120,7 +102,10 @@ def test_a_word_of_prose_calls_no_document() -> None:
     assert names(exact_first([found("a"), found("b", path="read-only.md")], "read-only")) == ["b", "a"]
 
 
-def test_an_underlined_heading_counts_no_more_than_a_marked_one() -> None:
-    placed = "This document has been placed in the public domain."
-    assert is_stub(f"# Copyright\n\n{placed}")
-    assert is_stub(f"Copyright\n=========\n\n{placed}")
+def test_a_copyright_notice_sinks_unless_the_question_asks_for_it() -> None:
+    notice = found(
+        "notice", "## Copyright\n\nThis document is in the public domain, or under the CC0-1.0 license.", 5.0
+    )
+    ranked = [notice, found("prose", score=4.0)]
+    assert names(order(ranked, {}, "how does it work")) == ["prose", "notice"]
+    assert names(order(ranked, {}, "under which licence is it")) == ["notice", "prose"]

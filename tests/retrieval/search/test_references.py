@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from retrieval.catalog import Catalog, Document
-from retrieval.search.references import MAX_NAME_CHARS
+from retrieval.search.references import MAX_NAME_CHARS, References
 
 
 def document(
@@ -91,6 +91,42 @@ def test_a_document_of_the_same_collection_and_version_is_meant_before_another()
     assert Catalog.of_documents([theirs, older, ours, by]).named("a.md", by) == [ours]
     assert Catalog.of_documents([theirs, older, by]).named("a.md", by) == [older]
     assert Catalog.of_documents([theirs, by]).named("a.md", by) == [theirs]
+
+
+@pytest.mark.parametrize(
+    ("question", "paths"),
+    [
+        ("PEP 345", ["peps/pep-0345.rst"]),
+        ("what does pep-0345 say about markers", ["peps/pep-0345.rst"]),
+        ("peps/pep-0345.rst", ["peps/pep-0345.rst"]),
+        ("PEP 345 or PEP 426?", ["peps/pep-0345.rst", "peps/pep-0426.rst"]),
+        ("Metadata 1.2", ["peps/pep-0345.rst"]),
+        ("does installing, and what to check, take long", ["guide/install.md"]),
+        ("restart", ["runbooks/12-restart.md"]),
+        ("how do I restart it", []),
+        ("345", []),
+        ("metadata of the packages", []),
+        ("?", []),
+    ],
+)
+def test_a_question_calls_a_document_by_its_number_its_path_or_its_title(question: str, paths: list[str]) -> None:
+    references = References(CATALOG.columns)
+    assert [CATALOG.document(place).path for place in references.called(question)] == paths
+
+
+def test_what_many_documents_are_called_calls_none_and_of_two_titles_the_longer_counts() -> None:
+    many = Catalog.of_documents(document(f"{folder}/readme.md", "Read this first") for folder in "abcd")
+    assert References(many.columns).called("Read this first") == []
+    two = Catalog.of_documents(
+        [document("a.md", "Rules for the road"), document("b.md", "Rules for the road in winter")]
+    )
+    assert References(two.columns).called("which rules for the road in winter are there") == [1]
+
+
+@given(st.text(max_size=2 * MAX_NAME_CHARS))
+def test_whatever_is_asked_calls_documents_or_none(question: str) -> None:
+    places = References(CATALOG.columns).called(question)
+    assert len(set(places)) == len(places)
 
 
 @given(st.text(max_size=2 * MAX_NAME_CHARS))

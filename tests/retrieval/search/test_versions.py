@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 
 import pytest
@@ -208,13 +209,18 @@ def test_an_unknown_collection_finds_nothing_and_lists_those_there_are() -> None
 
 def test_where_nothing_was_indexed_by_version_the_documents_own_versions_can_be_asked_for() -> None:
     catalog = Catalog.of_documents([document("", version="1.0"), document("", version="2", path="b.md")])
-    assert chosen(catalog, None, "1").where == Condition("version", "in", ("1.0",))
+    assert chosen(catalog, None, "1").where == Condition("version", "eq", "1.0")
 
 
-def test_columns_that_hold_no_text_are_not_compared_with_it() -> None:
+def test_columns_that_hold_no_text_are_compared_as_who_asks_says() -> None:
     catalog = Catalog.of_rows([{"path": "a", "version": 2, "collection": 1}])
-    assert chosen(catalog, None, "2").where == NOTHING
-    assert chosen(catalog, "1", None).where == NOTHING
+
+    def among(column: str, asked: Sequence[str]) -> Where:
+        return Condition(column, "in", tuple(int(one) for one in asked))
+
+    assert chosen(catalog, None, "v2", among=among).where == Condition("version", "in", (2,))
+    assert chosen(catalog, "1", None, among=among).where == Condition("collection", "in", (1,))
+    assert chosen(catalog, "3", None, among=among).where == NOTHING
 
 
 @given(

@@ -1,0 +1,72 @@
+"""Which chunks explain nothing: headings alone, lists of links and references, notices of who owns the text.
+
+Titles stand in every chunk's searched text, so that these match as well as what they stand beside.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+STUB_CHARS: Final = 60
+"""A chunk with less text of its own than this, headings and links aside, explains nothing. In a list, entries with less
+than this for each of their links are links."""
+
+_NOTICE_CHARS: Final = 300
+_LONG_CHARS: Final = 300
+_LOOKED_AT_CHARS: Final = 4_000
+
+_HEADING: Final = re.compile(r"^\s{0,3}#{1,6}[^\n]*$|^[^\n]+\n[=~^\"'`#*+-]{3,}$|^[=~^\"'`#*+-]{3,}$", re.MULTILINE)
+_CODE: Final = re.compile(r"^([`~]{3,})[^\n]*\n.*?(?:^\1|\Z)", re.MULTILINE | re.DOTALL)
+_PICTURE: Final = re.compile(
+    r"!\[[^\]\n]*\]\([^)\n]*\)"
+    # Nor do those lines hold words that say where the links of the text lead: `[name]: address`, `.. _name: address`.
+    r"|^\s*\[[^\]\n]+\]:[ \t]+[^\s]+[./][^\s]+(?:[ \t]+[\"'(][^\n]*)?$|^\s*\.\. _[^:\n]+:[^\n]*$",
+    re.MULTILINE,
+)
+_LINK: Final = re.compile(r"\[[^\]\n]*\]\([^)\n]*\)|<?https?://[^\s>]+>?|`[^`]+\s<[^>\n]+>`_+")
+_MARK: Final = r"[ \t]*(?:[-*+•]|\d+[.)]|\.\. \[[^\]\n]+\]|\[[^\]\n]+\]:?)[ \t]"
+_ENTRY: Final = re.compile(rf"\s*{_MARK}")
+_BLOCKS: Final = re.compile(rf"\n[ \t]*\n|\n(?={_MARK})")
+_LINK_MARKS: Final = ("](", "://", ">`_", ".. _", "]: ")
+_NOTICE: Final = re.compile(
+    r"©|\bcopyright|\blicen[sc]e[ds]?\b|\bpublic domain\b|\ball rights reserved\b"
+    r"|\burheberrecht|\blizen[zs]|\bgemeinfrei|\bdroits? d.auteur|\bdomaine public|\bderechos de autor|\blicencia\b",
+    re.IGNORECASE,
+)
+_MARKS: Final = re.compile(r"[\W_]+")
+
+
+def is_stub(text: str) -> bool:
+    """Whether `text` is a heading alone or little but links."""
+    # Most chunks are long and without links, and this is asked of each candidate.
+    if len(text) > _LONG_CHARS and not any(mark in text for mark in _LINK_MARKS):
+        return False
+    return len(_own(text)) < STUB_CHARS
+
+
+def is_notice(text: str) -> bool:
+    """Whether `text` is short and says who owns the document or on which terms it may be used."""
+    return len(text) <= 2 * _NOTICE_CHARS and _NOTICE.search(text) is not None and len(_own(text)) < _NOTICE_CHARS
+
+
+def asks_for_notice(question: str) -> bool:
+    """Whether `question` asks for what a notice says."""
+    return _NOTICE.search(question) is not None
+
+
+def _own(text: str) -> str:
+    """The words of `text` that are neither in headings nor links, nor in entries of a list that are little else."""
+    read = text[:_LOOKED_AT_CHARS]
+    code = " ".join(match[0] for match in _CODE.finditer(read))
+    own = [_words(code)]
+    for block in _BLOCKS.split(_PICTURE.sub(" ", _HEADING.sub(" ", _CODE.sub(" ", read)))):
+        bare, links = _LINK.subn(" ", block)
+        words = _words(bare)
+        if not links or len(words) >= STUB_CHARS * links or _ENTRY.match(block) is None:
+            own.append(words)
+    return " ".join(own).strip()
+
+
+def _words(text: str) -> str:
+    return _MARKS.sub(" ", text).strip()
