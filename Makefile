@@ -38,12 +38,12 @@ LOCK_TOOL := $(UV) pip compile $(LOCKING)
 
 # Each in an environment of its own, because they pin older versions of what Bedivere needs. The folder is hidden, so that
 # `make run`, which indexes the checkout, passes it over.
-TOOLS := base checkov ministack sam
+TOOLS := audit base checkov ministack sam
 export SAM_CLI_TELEMETRY := 0
 # Lambda takes no image with an attestation beside it: "image manifest, config or layer media type is not supported".
 export BUILDX_NO_DEFAULT_ATTESTATIONS := 1
 
-.PHONY: help setup run test lint types walls unit e2e baselines bench bench-cold import-budget conformance format core lock clean image deploy destroy e2e-image
+.PHONY: help setup run test lint types walls unit e2e audit baselines bench bench-cold import-budget conformance format core lock clean image deploy destroy e2e-image
 
 help: ## What can be done here
 	@echo "Bedivere. Needs Python 3.11 or later, pip and make; everything else goes into .venv"
@@ -115,6 +115,9 @@ core: $(UV) ## Import the server with only what the Lambda image installs
 	VIRTUAL_ENV=$(CURDIR)/build/core $(UV) pip sync --quiet --require-hashes requirements/core.lock
 	build/core/bin/python -c 'import handler.main, retrieval.retriever'
 
+audit: core build/.tools/audit/.ready ## What is known against the packages of the image, their licences, an SBOM, secrets; asks PyPI
+	@$(BIN)/python infra/audit.py $(AUDIT_ARGS)
+
 lock: $(UV) ## Renew requirements/*.lock and the npm lock from what they were made of (UPGRADE=1 for newer versions)
 	$(LOCK) --extra dev --output-file requirements/dev.lock
 	$(LOCK) --extra index --constraint requirements/dev.lock --output-file requirements/index.lock
@@ -139,7 +142,7 @@ deploy: setup build/.tools/sam/.ready ## Deploy to ENV of samconfig.toml: valida
 destroy: setup build/.tools/sam/.ready ## Delete the stack of ENV after asking; the bucket of the dataset stays
 	@$(BIN)/python infra/deploy.py --destroy --environment "$(ENV)" -- $(SAM_ARGS)
 
-e2e-image: setup $(TOOLS:%=build/.tools/%/.ready) ## Build the image, run it, deploy it to a local AWS and smoke it (ARCH=arm64 under emulation); needs Docker
+e2e-image: setup $(patsubst %,build/.tools/%/.ready,$(filter-out audit,$(TOOLS))) ## Build the image, run it, deploy it to a local AWS and smoke it (ARCH=arm64 under emulation); needs Docker
 	$(BIN)/python -m tests.image $(if $(ARCH),--architecture $(ARCH))
 
 clean: ## Remove .venv and everything built

@@ -59,6 +59,8 @@ class ErrorCode(StrEnum):
     EMBEDDING_NOT_SET = "EMBEDDING_NOT_SET"
     EMBEDDING_FAILED = "EMBEDDING_FAILED"
     EMBEDDING_MISMATCH = "EMBEDDING_MISMATCH"
+    # What storing settings meets
+    NOT_STORED = "NOT_STORED"
     # What measuring meets
     JUDGEMENTS_INVALID = "JUDGEMENTS_INVALID"
     # What the command line meets
@@ -118,6 +120,7 @@ MEANINGS: dict[ErrorCode, str] = {
     ErrorCode.EMBEDDING_NOT_SET: "Embedding was asked for, and no provider is configured: set `OPENAI_API_KEY`.",
     ErrorCode.EMBEDDING_FAILED: "The provider gave no usable vectors; those paid for are kept for a next run.",
     ErrorCode.EMBEDDING_MISMATCH: "The table's vectors are of another model or length than the configured one.",
+    ErrorCode.NOT_STORED: "`bedivere init` could not write what it was told; the sentence says where and why.",
     ErrorCode.JUDGEMENTS_INVALID: "Judged queries cannot be read, or name documents that the table does not have.",
     ErrorCode.ADDRESS_UNAVAILABLE: "The server cannot listen on this address or port; the sentence says why.",
     ErrorCode.ENDPOINT_UNREACHABLE: "Nothing answers at the URL that is to be checked; the sentence says why.",

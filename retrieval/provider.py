@@ -94,27 +94,36 @@ class Endpoint:
         self.dollars_per_million_tokens = known.dollars_per_million_tokens if at_openai else None
         self._key = settings.openai_api_key.get_secret_value() if settings.openai_api_key else None
         self._arn = None if self._key else settings.openai_api_key_arn
+        self._store: Literal["keychain", "file"] | None = None
+        if not self._key and not self._arn:
+            self._store = settings.openai_api_key_store
         self._lock = threading.Lock()
-        self.configured = bool(self._key or self._arn or settings.openai_base_url)
+        self.configured = bool(self._key or self._arn or self._store or settings.openai_base_url)
 
     def key(self) -> str:
-        """The key; the first call may wait for AWS. Raises `EmbeddingUnavailable` not_configured."""
+        """The key; the first call may wait for AWS or a keychain. Raises `EmbeddingUnavailable` not_configured."""
         if not self.configured:
             raise EmbeddingUnavailable("not_configured", NOT_CONFIGURED)
         with self._lock:
-            if self._key is None and self._arn is not None:
+            if self._key is None:
                 try:
-                    self._key = read_secret(self._arn)
+                    if self._arn is not None:
+                        self._key = read_secret(self._arn)
+                    elif self._store is not None:
+                        from retrieval.keychain import read_key
+
+                        self._key = read_key(self._store)
                 except SecretUnavailable as error:
                     raise EmbeddingUnavailable("not_configured", str(error)) from None
             return self._key or _NO_KEY
 
     def forget_key(self) -> bool:
-        """Whether another key may be there: one that AWS keeps is read again, in case it was replaced."""
+        """Whether another key may be there: one that is kept elsewhere is read again, in case it was replaced."""
         with self._lock:
-            if self._arn is not None:
+            kept_elsewhere = bool(self._arn or self._store)
+            if kept_elsewhere:
                 self._key = None
-            return self._arn is not None
+            return kept_elsewhere
 
     def body(self, texts: Sequence[str]) -> dict[str, Any]:
         """The arguments of `embeddings.create` for `texts`, which have their prefix already."""

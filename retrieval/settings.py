@@ -176,6 +176,16 @@ class Settings(BaseSettings):
         json_schema_extra={"range": "the ARN of a secret or of an SSM parameter"},
         pattern=r"^arn:[a-z0-9-]+:(secretsmanager:[a-z0-9-]+:\d{12}:secret:|ssm:[a-z0-9-]+:\d{12}:parameter/)[\w/+=.@-]+$",
     )
+    openai_api_key_store: Literal["keychain", "file"] | None = Field(
+        default=None,
+        validation_alias=_names("BEDIVERE_KEY_STORE"),
+        description=(
+            "Where `bedivere init` put the key: the keychain of the operating system, or a file that its user alone "
+            "can read. The key is read when the first vector is needed, and only where `OPENAI_API_KEY` and its ARN "
+            "are unset."
+        ),
+        json_schema_extra={"range": "keychain or file"},
+    )
     openai_base_url: str | None = Field(
         default=None,
         validation_alias=_names("OPENAI_BASE_URL"),
@@ -347,18 +357,27 @@ class _Environment(EnvSettingsSource):
         }
 
 
+def config_folder() -> Path:
+    """The folder of what belongs to this user; it need not exist."""
+    config_home = os.environ.get("XDG_CONFIG_HOME", "").strip() or os.path.expanduser("~/.config")  # noqa: PTH111 - Path.expanduser raises where there is no home
+    return Path(config_home) / "bedivere"
+
+
+def settings_file() -> Path:
+    """Where the settings file is, or would be; it need not exist."""
+    named = os.environ.get(SETTINGS_FILE_VARIABLE, "").strip()
+    return Path(os.path.expanduser(named)) if named else config_folder() / "settings.toml"  # noqa: PTH111 - Path.expanduser raises for a user there is not
+
+
 def _settings_file() -> Path | None:
     named = os.environ.get(SETTINGS_FILE_VARIABLE, "").strip()
     if named:
-        path = Path(os.path.expanduser(named))  # noqa: PTH111 - Path.expanduser raises for a user there is not
-        if "\0" in named or not path.is_file():
+        if "\0" in named or not settings_file().is_file():
             raise BedivereError(
                 ErrorCode.SETTING_INVALID, f"{SETTINGS_FILE_VARIABLE} names a file that does not exist or is no file."
             )
-        return path
-    config_home = os.environ.get("XDG_CONFIG_HOME", "").strip() or os.path.expanduser("~/.config")  # noqa: PTH111 - Path.expanduser raises where there is no home
-    path = Path(config_home) / "bedivere" / "settings.toml"
-    return path if path.is_file() else None
+        return settings_file()
+    return settings_file() if settings_file().is_file() else None
 
 
 def variables(field: FieldInfo) -> tuple[str, ...]:

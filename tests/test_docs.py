@@ -44,6 +44,7 @@ DOCS = sorted(path.name for path in (ROOT / "docs").glob("*.md"))
 PAGES = ("README.md", "CONTRIBUTING.md", *(f"docs/{name}" for name in DOCS))
 USER_PAGES = tuple(page for page in PAGES if page != "CONTRIBUTING.md")
 OPTIONS_PAGES = {
+    "init": "docs/settings.md#Set once",
     "eval": "docs/evaluation.md",
     "index": "docs/indexing.md",
     "publish": "docs/releases.md#Publishing",

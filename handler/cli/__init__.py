@@ -22,6 +22,7 @@ except ImportError:  # pragma: no cover - seen only where the extra is not insta
 from handler import __version__
 from handler.cli.eval import evaluate
 from handler.cli.index import index
+from handler.cli.init import init
 from handler.cli.prune import prune
 from handler.cli.publish import publish
 from handler.cli.releases import releases
@@ -44,6 +45,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
+app.command()(init)
 app.command()(index)
 app.command()(search)
 app.command("eval")(evaluate)
