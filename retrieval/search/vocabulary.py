@@ -155,10 +155,11 @@ class Vocabulary:
         """`question` with each misspelt word replaced, and the replacements in order.
 
         A word is misspelt if the index does not know it, it is no common English word, and the index knows one that is
-        near: at most one letter added, left out, changed or swapped with its neighbour, or two in words of eight letters
-        or more, of five where they stand so in no word, as far as `neighbours.points` finds it likely. Of British and American spelling the one that the index
-        knows is read. An identifier is corrected as a whole, to one with the same digits, where a part of it is
-        unknown. Quoted text, words in capitals, with digits or of fewer than four letters stay as they are.
+        near: at most one letter added, left out, changed or swapped with its neighbour, or two in words of eight
+        letters, or of five where they stand so in no word, as far as `neighbours.points` finds it likely. Of British
+        and American spelling the one that the index knows is read. An identifier is corrected as a whole, to one with
+        the same digits, where a part of it is unknown. Quoted text, words in capitals, with digits or of fewer than
+        four letters stay as they are.
         """
         quoted = lexicon.quoted_spans(question)
         names = lexicon.identifier_spans(question)
