@@ -48,8 +48,8 @@ def stem(word: str) -> str:
 
 
 def is_english(word: str) -> bool:
-    """Whether `word`, in lower case, is a common English word in any form."""
-    return word in EVERYDAY or stem(word) in stems()
+    """Whether `word`, in lower case, is a common English word, in this form."""
+    return word in EVERYDAY or word in english_words()
 
 
 def spellings(word: str) -> Iterator[str]:
@@ -61,8 +61,8 @@ def spellings(word: str) -> Iterator[str]:
 
 
 @cache
-def stems() -> frozenset[str]:
-    """The stems of 44,000 common English words of four letters or more."""
+def english_words() -> frozenset[str]:
+    """44,000 forms of common English words of four letters or more."""
     lines = Path(__file__).with_name("english.txt").read_text(encoding="ascii").splitlines()
     return frozenset(line for line in lines if not line.startswith("#"))
 

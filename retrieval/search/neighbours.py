@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from functools import cache
+from itertools import islice
+from math import floor, log
 from typing import Final, Literal, TypeAlias
 
-from retrieval.search.english import stems
+from retrieval.search.english import english_words
 
 # In fewer words most groups of letters stand in none, and those of English tell more.
 _LEAST_COMPARED: Final = 2_000
 _ODD_LETTERS: Final = 3
 _MOST_COMPARED: Final = 40_000
+# Of longer words there are so few that it takes less to compare them than to write down all that is an edit away.
+_LONGEST_EDITED: Final = 24
 _LATIN: Final = "abcdefghijklmnopqrstuvwxyz"
 _VOWELS: Final = frozenset("aeiouy")
 
@@ -29,6 +33,10 @@ _POINTS_OF_LENGTH: Final = ((11, 4), (8, 3), (6, 2), (5, 1))
 _POINTS_OF_SHORTEST: Final = -1
 _MOST_POINTS_OF_ODD: Final = 2
 _POINTS_OF_HAND: Final = 2
+# A word that is so many times as common as another is as likely meant by a mistake that is a point less likely.
+_TIMES_A_POINT: Final = 4
+_OFTEN: Final = 1 / 50
+"""Of the chunks: what stands in more is what most questions are about."""
 
 _End: TypeAlias = tuple[int, str, bool]
 """A length, and a letter that words of that length begin with, or end with where it is true."""
@@ -42,8 +50,13 @@ def points(word: str, other: str, odd: int, *, is_name: bool) -> int:
     for a consonant, a second mistake, and that `word` is written as a name.
     """
     length = next((points for least, points in _POINTS_OF_LENGTH if len(word) >= least), _POINTS_OF_SHORTEST)
-    total = length + min(odd, _MOST_POINTS_OF_ODD) + _points_of_edit(word, other)
+    total = length + odd + _points_of_edit(word, other)
     return total - (word[0] != other[0]) - 2 * is_name
+
+
+def points_of_share(share: float) -> int:
+    """What further speaks for a word that stands in `share` of the chunks, from 0 to 1: most questions are about it."""
+    return 1 + floor(log(share / _OFTEN, _TIMES_A_POINT)) if share > _OFTEN else 0
 
 
 def _points_of_edit(word: str, other: str) -> int:
@@ -89,18 +102,19 @@ class Neighbours:
     def odd_letters(self, word: str) -> int:
         """Groups of letters side by side in `word`, its ends included, that do not stand so in any of the words.
 
-        Where these are few, the stems of English stand in for them.
+        At most as many as count in `points`. Where the words are few, those of English stand in for them.
         """
         if self._joined is None:
             self._joined = _lines(self.words) if len(self.words) >= _LEAST_COMPARED else _english() + _lines(self.words)
         joined = self._joined
         ended = f"\n{word}\n"
         groups = (ended[place : place + _ODD_LETTERS] for place in range(len(ended) - _ODD_LETTERS + 1))
-        return sum(group not in joined for group in groups)
+        odd = (group for group in groups if group not in joined)
+        return sum(1 for _ in islice(odd, _MOST_POINTS_OF_ODD))
 
     def one_edit(self, word: str) -> Iterable[str]:
         """The words one edit from `word`."""
-        if not word.isascii():
+        if not word.isascii() or len(word) > _LONGEST_EDITED:
             return self.within(word, 1)
         return [other for other in set(one_edit(word)) if other in self.words]
 
@@ -128,10 +142,12 @@ class Neighbours:
         return near
 
     def best(self, word: str, near: Iterable[str], least: int = 0) -> str | None:
-        """The most likely of `near`, of those that more than `least` chunks hold."""
-        frequent = (other for other in near if self.words[other][1] > least)
-        # The first letter is seldom the wrong one.
-        return min(frequent, key=lambda other: (other[0] != word[0], -self.words[other][1], other), default=None)
+        """What `word` most likely is misspelt, of those of `near` that more than `least` chunks hold."""
+
+        def likelihood(other: str) -> float:
+            return points(word, other, 0, is_name=False) + log(self.words[other][1], _TIMES_A_POINT)
+
+        return max(sorted(other for other in near if self.words[other][1] > least), key=likelihood, default=None)
 
     def _ends(self) -> dict[_End, list[str]]:
         if self._alike is None:
@@ -153,7 +169,7 @@ class Neighbours:
 
 @cache
 def _english() -> str:
-    return _lines(sorted(stems()))
+    return _lines(sorted(english_words()))
 
 
 def _lines(words: Iterable[str]) -> str:

@@ -14,7 +14,16 @@ from typing import Final
 from retrieval.search import text as lexicon
 from retrieval.search.english import is_english, spellings, stem
 from retrieval.search.everyday import EVERYDAY
-from retrieval.search.neighbours import LIKELY, POSSIBLE, SURE, Neighbours, differ_in_doubling, one_edit, points
+from retrieval.search.neighbours import (
+    LIKELY,
+    POSSIBLE,
+    SURE,
+    Neighbours,
+    differ_in_doubling,
+    one_edit,
+    points,
+    points_of_share,
+)
 
 MAGIC: Final = "bedivere-vocabulary"
 FORMAT: Final = 1
@@ -40,8 +49,8 @@ _TWO_EDITS_FROM: Final = 8
 _VERY_ODD: Final = 2
 # What stands in one chunk of so many may be a mistake itself, unless it is English.
 _CHUNKS_TO_ONE: Final = 1_000
-# What stands in one of so few is what most questions are about.
-_CHUNKS_TO_MANY: Final = 50
+# Of fewer chunks many a word stands in many.
+_LEAST_SHARED: Final = 1_000
 # Identifiers are made of words, and names that differ by a letter or two are often two names.
 _SHORTEST_IDENTIFIER: Final = 8
 _TWO_EDITS_FROM_IDENTIFIER: Final = 14
@@ -50,6 +59,7 @@ _SHORTEST_PART: Final = 3
 # What is rarer than this many times the commonest word that was left out may be the rarer word, spelt right.
 _TIMES_LEFT_OUT: Final = 20
 _MAX_CORRECTIONS: Final = 8
+_LONGEST_EVERYDAY: Final = max(map(len, EVERYDAY)) + 1
 # How far what is read in its place counts as known where nothing can be sure that the word is misspelt.
 _TRUST_LIKELY: Final = 0.85
 _TRUST_POSSIBLE: Final = 0.6
@@ -145,10 +155,11 @@ class Vocabulary:
         """`question` with each misspelt word replaced, and the replacements in order.
 
         A word is misspelt if the index does not know it, it is no common English word, and the index knows one that is
-        near: at most one letter added, left out, changed or swapped with its neighbour, or two in words of six letters
-        or more, as far as `neighbours.points` finds it likely. Of British and American spelling the one that the index
-        knows is read. An identifier is corrected as a whole, to one with the same digits, where a part of it is
-        unknown. Quoted text, words in capitals, with digits or of fewer than four letters stay as they are.
+        near: at most one letter added, left out, changed or swapped with its neighbour, or two in words of eight
+        letters, or of five where they stand so in no word, as far as `neighbours.points` finds it likely. Of British
+        and American spelling the one that the index knows is read. An identifier is corrected as a whole, to one with
+        the same digits, where a part of it is unknown. Quoted text, words in capitals, with digits or of fewer than
+        four letters stay as they are.
         """
         quoted = lexicon.quoted_spans(question)
         names = lexicon.identifier_spans(question)
@@ -193,19 +204,17 @@ class Vocabulary:
             doubled = None if word in EVERYDAY else self._doubled(word, least)
             return Correction(written, doubled, _trust(POSSIBLE)) if doubled else None
         odd = self._forms.odd_letters(word)
-        near = self._forms.one_edit(word)
         is_name = written[0].isupper() and not begins
         least_points = LIKELY if written[0].isupper() else POSSIBLE
-        if not near and len(word) >= (_TWO_EDITS_IN_ODD_FROM if odd else _TWO_EDITS_FROM):
+        near = self._forms.one_edit(word)
+        if not near and len(word) >= (_TWO_EDITS_IN_ODD_FROM if odd >= _VERY_ODD else _TWO_EDITS_FROM):
             # Who makes two mistakes in a word seldom makes one of them in its first letter.
-            near = self._forms.within(word, 2, "anything" if odd >= _VERY_ODD else "start")
-            if odd < _VERY_ODD and len(word) < _TWO_EDITS_FROM:
-                least_points = LIKELY
-        rare, often = max(least, self.chunks // _CHUNKS_TO_ONE), self.chunks / _CHUNKS_TO_MANY
+            near = self._forms.within(word, 2, "anything" if odd else "start")
+        rare, of_chunks = max(least, self.chunks // _CHUNKS_TO_ONE), max(self.chunks, _LEAST_SHARED)
         likely: dict[str, int] = {}
         for other in near:
             chunks = self._forms.words[other][1]
-            total = points(word, other, odd, is_name=is_name) + (is_name and chunks > often)
+            total = points(word, other, odd, is_name=is_name) + points_of_share(chunks / of_chunks)
             if len(other) >= _SHORTEST and total >= least_points and (chunks > rare or is_english(other)):
                 likely[other] = total
         read = self._forms.best(word, likely, least)
@@ -214,7 +223,7 @@ class Vocabulary:
         if is_name:
             return None
         # That the table lacks it says nothing of the subject.
-        everyday = (one for one in sorted(one_edit(word)) if one in EVERYDAY)
+        everyday = sorted(EVERYDAY.intersection(one_edit(word))) if len(word) <= _LONGEST_EVERYDAY else []
         meant = next((one for one in everyday if points(word, one, odd, is_name=False) >= LIKELY), None)
         return Correction(written, meant) if meant else None
 
@@ -233,8 +242,9 @@ class Vocabulary:
         digits = _DIGITS.findall(name)
         for most in range(1, edits + 1):
             near = [other for other in self._identifiers.within(name, most) if _DIGITS.findall(other) == digits]
-            if near:
-                return Correction(written, self._identifiers.words[self._identifiers.best(name, near) or near[0]][0])
+            read = self._identifiers.best(name, near)
+            if read is not None:
+                return Correction(written, self._identifiers.words[read][0])
         return None
 
     def _unknown_parts(self, name: str) -> list[str]:

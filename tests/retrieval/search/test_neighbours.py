@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from retrieval.search.neighbours import LIKELY, SURE, differ_in_doubling, points
+from retrieval.search.neighbours import LIKELY, SURE, Neighbours, differ_in_doubling, points, points_of_share
 
 
 def total(word: str, other: str, odd: int = 0, *, is_name: bool = False) -> int:
@@ -41,3 +41,15 @@ def test_only_a_single_letter_for_a_double_one_is_a_doubling() -> None:
     assert differ_in_doubling("bases", "basses")
     assert not differ_in_doubling("bases", "basest")
     assert not differ_in_doubling("bases", "basis")
+
+
+def test_a_word_that_stands_in_many_chunks_is_meant_more_often() -> None:
+    assert [points_of_share(share) for share in (0.001, 0.02, 0.03, 0.2, 1.0)] == [0, 0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(("serviles", "services", "meant"), [(3, 3, "service"), (3_000, 3, "servile")])
+def test_of_neighbours_the_likelier_mistake_counts_and_how_common_each_is(
+    serviles: int, services: int, meant: str
+) -> None:
+    words = Neighbours({"servile": ("servil", serviles), "service": ("servic", services)})
+    assert words.best("servcie", words.words) == meant

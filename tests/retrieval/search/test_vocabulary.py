@@ -144,6 +144,15 @@ def test_a_name_that_can_be_no_other_is_corrected() -> None:
     assert vocabulary(["the kubernetes cluster"]).correct("a Kuberentes cluster")[0] == "a kubernetes cluster"
 
 
+def test_a_name_that_stands_in_most_chunks_needs_less_to_be_meant() -> None:
+    assert vocabulary(["argo"] * 20).correct("the Arog server")[0] == "the Arog server"
+    assert vocabulary(["argo"] * 500).correct("the Arog server")[0] == "the argo server"
+
+
+def test_a_mistake_that_shares_its_stem_with_an_english_word_is_none_of_its_forms() -> None:
+    assert vocabulary(["an invoice"]).correct("the invoce")[0] == "the invoice"
+
+
 def test_what_may_be_another_word_is_read_but_not_trusted() -> None:
     (sure,) = vocabulary(["anonymous"]).correct("anonymuos")[1]
     (doubtful,) = vocabulary(["gitea"]).correct("gitex")[1]
