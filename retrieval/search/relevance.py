@@ -1,8 +1,9 @@
 """Whether the best rows answer a question at all, or nothing in the table does.
 
 What tells is what the question names and the table does not: a word that no chunk holds in any form, a name that no row
-holds and whose words are unknown too. Where vectors were searched, how near the nearest row came is weighed against
-that. A name of the reader's own does not refuse a question whose other words are answered: it is told instead.
+holds and whose words are unknown too. A missing word tells little of a table that knows few words. Where vectors were
+searched, how near the nearest row came is weighed against that. What is answered all the same says which names are
+missing.
 """
 
 from __future__ import annotations
@@ -14,13 +15,15 @@ from math import floor, log
 from typing import Final
 
 from retrieval.search import text as lexicon
+from retrieval.search.english import is_english
 from retrieval.search.everyday import EVERYDAY
+from retrieval.search.families import relatives
 from retrieval.search.fusion import Ranked
 from retrieval.search.vocabulary import Correction, Vocabulary, tokens
 from retrieval.types import Ran
 
 # Each with its figures in docs/retrieval.md.
-THRESHOLDS: Final[Mapping[Ran, float]] = {"text": 0.66, "vector": 0.65, "hybrid": 0.65}
+THRESHOLDS: Final[Mapping[Ran, float]] = {"text": 0.68, "vector": 0.68, "hybrid": 0.68}
 IDENTIFIER_WEIGHT: Final = 2.0
 """What an identifier counts, in words that no chunk holds, that the table holds, or lacks and is written in capitals.
 
@@ -34,13 +37,13 @@ _WORDS_OF_CONSTANT_KNOWN: Final = 0.5
 _ENOUGH: Final = 0.75
 """What must be known beside the missing identifiers for an answer to be shown with a note, in words as above."""
 
-NEARNESS_WEIGHT: Final = 0.3
-NEARNESS_NEUTRAL: Final = 0.4
-"""On the scale from the table's noise, 0, to its own headings, 1: what speaks neither for nor against an answer."""
+WORDS_OF_A_LANGUAGE: Final = 4_000
+"""Words that a table knows, from which on a word that it lacks counts in full; in a smaller table in proportion, since
+there its readers' other words for what it does say are missing as well."""
 
-NEAR: Final = 0.55
-"""From here on a passage answers whatever words it lacks, as long as no name is missing. Of a documentation corpus's
-unanswerable queries none without a missing name comes so near, and two of three answerable ones do."""
+NEARNESS_WEIGHT: Final = 0.4
+NEARNESS_NEUTRAL: Final = 0.3
+"""On the scale from the table's noise, 0, to its own headings, 1: what speaks neither for nor against an answer."""
 
 _FAR: Final = 0.25
 """Below this it is worth a word."""
@@ -122,16 +125,20 @@ def judge(
     nearness = None if ran == "text" else _nearness(ranked, calibration)
     if nearness is not None:
         score += NEARNESS_WEIGHT * (nearness - NEARNESS_NEUTRAL)
-        if nearness >= NEAR and not tally.missing_names:
-            # What is said in other words is what vectors are for.
-            score = max(score, THRESHOLDS[ran])
         if nearness < _FAR:
             reasons.append("no passage is near in meaning")
     # As it is shown, so that no refusal reads "0.66 of 0.66"; what is a hair below a hundredth is that hundredth.
     score = floor(min(max(score, 0.0), 1.0) * 100 + 1e-6) / 100
     answers = score >= threshold
-    note = f"No document holds {_listed(tally.missing_names)}: these are the nearest on the rest of the question."
-    return Verdict(answers, score, threshold, tuple(reasons), note if answers and tally.missing_names else None)
+    note = None
+    if answers and (names := [*tally.missing_names, *filter(_is_foreign, tally.missing)]):
+        note = f"No document holds {_listed(names)}: these are the nearest on the rest of the question."
+    return Verdict(answers, score, threshold, tuple(reasons), note)
+
+
+def nearest(ranked: Sequence[Ranked]) -> Ranked | None:
+    """Of rows, best first, the one that a verdict speaks of: nearest in meaning, or the best where words alone judge."""
+    return max(ranked, key=lambda one: -2.0 if one.vector_score is None else one.vector_score, default=None)
 
 
 def _listed(names: Iterable[str]) -> str:
@@ -172,16 +179,19 @@ def _named(
         if not any(start <= match.start() < end for start, end in taken) and not lexicon.is_common(word):
             words.setdefault(lexicon.fold(word).lower(), word)
     doubtful = {lexicon.fold(one.read).lower(): one for one in corrections if one.trust < 1}
+    said = heaviest * min(1.0, vocabulary.words / WORDS_OF_A_LANGUAGE)
     for plain, word in words.items():
         frequency = vocabulary.frequency(word)
         correction = doubtful.get(plain)
+        if not frequency and word.isalpha() and not word.isupper():
+            frequency = next(filter(None, map(vocabulary.frequency, relatives(plain))), 0)
         if frequency and correction is not None:
             tally.known += correction.trust * _rarity(frequency, chunks)
-            tally.missing[correction.written] = (1 - correction.trust) * heaviest
+            tally.missing[correction.written] = (1 - correction.trust) * said
         elif frequency:
             tally.known += _rarity(frequency, chunks)
         elif plain not in EVERYDAY and _counts(word) and not vocabulary.left_out:
-            tally.missing[word] = heaviest
+            tally.missing[word] = heaviest if _is_name(word) and _in_english(question) else said
     return tally
 
 
@@ -215,7 +225,24 @@ def _may_be_readers(name: str) -> bool:
 
 def _counts(word: str) -> bool:
     """Whether it says something that no document holds `word`: of a few small letters, it may be a slip."""
-    return len(word) >= _SHORTEST_MISSED or word.isupper()
+    return (len(word) >= _SHORTEST_MISSED or word.isupper()) and not _READERS_OWN.fullmatch(word)
+
+
+def _is_name(word: str) -> bool:
+    """Whether `word`, which no document holds, is written as a name and is no English word."""
+    return not word.islower() and _is_foreign(word)
+
+
+def _is_foreign(word: str) -> bool:
+    """Whether a document can hardly say `word` in other words: a name, an abbreviation, a word of another language."""
+    return word.isupper() or not is_english(lexicon.fold(word).lower())
+
+
+def _in_english(question: str) -> bool:
+    """Whether most words are: elsewhere every noun may begin with a capital."""
+    words = [match.group() for match in tokens(question) if match.group().isalpha()]
+    english = [word for word in words if lexicon.is_common(word) or is_english(lexicon.fold(word).lower())]
+    return 2 * len(english) >= len(words)
 
 
 def _text(one: Ranked) -> str:
