@@ -25,7 +25,7 @@ from retrieval.search.fusion import Ranked, fuse
 from retrieval.search.mentions import Mentions
 from retrieval.search.plan import TextPlan, plan_text
 from retrieval.search.ranking import exact_first, order
-from retrieval.search.relevance import Verdict, judge
+from retrieval.search.relevance import Verdict, judge, nearest
 from retrieval.search.text import MAX_TERMS, nfc
 from retrieval.settings import Settings
 from retrieval.successors import NOTICED_RANKS, Placed, RowKey, Successors, key_of
@@ -381,13 +381,13 @@ def _record(table: Table) -> dict[str, Any] | None:
 
 
 def _rejected(verdict: Verdict, ranked: Sequence[Ranked], hidden: set[RowKey]) -> Rejected:
-    """The best of `ranked` that the caller could have had, and how it was judged."""
-    best = next((one.row for one in ranked if key_of(one.row) not in hidden), None)
+    """What the verdict speaks of among the rows of `ranked` that the caller could have had, and how it was judged."""
+    best = nearest([one for one in ranked if key_of(one.row) not in hidden])
     return Rejected(
         score=round(verdict.score, 4),
         threshold=round(verdict.threshold, 4),
-        id=best.id if best else None,
-        title=best.title if best else None,
+        id=best.row.id if best else None,
+        title=best.row.title if best else None,
     )
 
 

@@ -7,23 +7,23 @@ from typing import Final
 EVERYDAY: Final = frozenset(
     """
     above across actual actually again ago ahead alive almighty almost alone along aloud already although always
-    among amount anybody anyhow anymore anyone anything anyway anywhere apart around aside asleep awake away awful
-    back bad barely bear beautiful became because become becomes before began begin behind being believe below
-    beneath beside besides best better between beyond big bigger biggest bit blame blow body born both bother bottom
-    bought boy break brief bring broad broke broken brought build busy buy call came cannot care careful carry catch
-    caught certain certainly chance cheap check chose chosen clean clear clearly clever close closely come comes
-    coming common complete completely could couple course cover crowd cry curious cut daily damage danger dare day
-    deal dear decide deep deeply despite did die dies different difficult dirty does done doubt down dozen drag draw
-    drive drop dull during dying each eager early easily easy eat edge effort eight either eleven else empty end
-    enormous enough entire entirely especially even evening ever every everybody everyday everyone everything
-    everywhere exact exactly except explain extra extremely eye face fair fairly fall familiar far fast fat fault
-    favorite favourite fear feel feet fell felt few fewer fifth fifty fight fill final finally find fine finger
-    finish first fit five floor fly follow foot force forever forget forgot former forth forty forward found four
-    free fresh friend front full fully fun funny further gave gently get gets getting giant girl give given glad go
-    goes gone good gorgeous got grab gradually great greatly grow guess guessed guesses guessing guy half hand
-    handed handle hands handy hang happen happened happening happens happy hard hardly harm haste hate he head hear
-    heard heart heavy held hello help her here herself hide high highly him himself his hit hold home honest hope
-    horrible hot hour house however huge hundred hundreds hurry hurt idea ill imagine immediately important
+    among amount another anybody anyhow anymore anyone anything anyway anywhere apart around aside asleep awake away
+    awful back bad barely bear beautiful became because become becomes been before began begin behind being believe
+    below beneath beside besides best better between beyond big bigger biggest bit blame blow body born both bother
+    bottom bought boy break brief bring broad broke broken brought build busy buy call came cannot care careful
+    carry catch caught certain certainly chance cheap check chose chosen clean clear clearly clever close closely
+    come comes coming common complete completely could couple course cover crowd cry curious cut daily damage danger
+    dare day deal dear decide deep deeply despite did die dies different difficult dirty does done doubt down dozen
+    drag draw drive drop dull during dying each eager early easily easy eat edge effort eight either eleven else
+    empty end enormous enough entire entirely especially even evening ever every everybody everyday everyone
+    everything everywhere exact exactly except explain extra extremely eye face fair fairly fall familiar far fast
+    fat fault favorite favourite fear feel feet fell felt few fewer fifth fifty fight fill final finally find fine
+    finger finish first fit five floor fly follow foot force forever forget forgot former forth forty forward found
+    four free fresh friend front full fully fun funny further gave gently get gets getting giant girl give given
+    glad go goes gone good gorgeous got grab gradually great greatly grow guess guessed guesses guessing guy half
+    hand handed handle hands handy hang happen happened happening happens happy hard hardly harm haste hate he head
+    hear heard heart heavy held hello help her here herself hide high highly him himself his hit hold home honest
+    hope horrible hot hour house however huge hundred hundreds hurry hurt idea ill imagine immediately important
     impossible indeed inside instead into it itself job join joke jump jumped jumping jumps just keen keep keeps
     kept kick kid kill kind kinds knew know known lack large largely last late lately later laugh lay lazy lead
     learn least leave led left leg less let lie life lift light like likely little live lives lock long longer look

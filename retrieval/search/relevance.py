@@ -1,8 +1,9 @@
 """Whether the best rows answer a question at all, or nothing in the table does.
 
 What tells is what the question names and the table does not: a word that no chunk holds in any form, a name that no row
-holds and whose words are unknown too. Where vectors were searched, how near the nearest row came is weighed against
-that. A name of the reader's own does not refuse a question whose other words are answered: it is told instead.
+holds and whose words are unknown too. A missing word tells little of a table that knows few words. Where vectors were
+searched, how near the nearest row came is weighed against that. What is answered all the same says which names are
+missing.
 """
 
 from __future__ import annotations
@@ -14,36 +15,43 @@ from math import floor, log
 from typing import Final
 
 from retrieval.search import text as lexicon
+from retrieval.search.english import is_english
 from retrieval.search.everyday import EVERYDAY
+from retrieval.search.families import relatives
 from retrieval.search.fusion import Ranked
 from retrieval.search.vocabulary import Correction, Vocabulary, tokens
 from retrieval.types import Ran
 
 # Each with its figures in docs/retrieval.md.
-THRESHOLDS: Final[Mapping[Ran, float]] = {"text": 0.66, "vector": 0.65, "hybrid": 0.65}
+THRESHOLDS: Final[Mapping[Ran, float]] = {"text": 0.77, "vector": 0.77, "hybrid": 0.77}
 IDENTIFIER_WEIGHT: Final = 2.0
 """What an identifier counts, in words that no chunk holds, that the table holds, or lacks and is written in capitals.
 
 Others that it lacks count as one word: they may be the reader's own.
 """
 
-_WORDS_KNOWN: Final = 0.8
+_WORDS_KNOWN: Final = 0.9
 _WORDS_OF_CONSTANT_KNOWN: Final = 0.5
 """Of the weight of an identifier that nothing holds, what its words make up for where all of them are known."""
 
 _ENOUGH: Final = 0.75
 """What must be known beside the missing identifiers for an answer to be shown with a note, in words as above."""
 
-NEARNESS_WEIGHT: Final = 0.3
-NEARNESS_NEUTRAL: Final = 0.4
-"""On the scale from the table's noise, 0, to its own headings, 1: what speaks neither for nor against an answer."""
+WORDS_OF_A_LANGUAGE: Final = 5_000
+"""Words that a table knows, from which on a word that it lacks counts in full; in a smaller table in proportion, since
+there its readers' other words for what it does say are missing as well."""
 
-NEAR: Final = 0.55
-"""From here on a passage answers whatever words it lacks, as long as no name is missing. Of a documentation corpus's
-unanswerable queries none without a missing name comes so near, and two of three answerable ones do."""
+_LEAST_KNOWN: Final = 0.2
+"""The least of these proportions: even a page of a few words should not answer what has one of them in common."""
 
-_FAR: Final = 0.25
-"""Below this it is worth a word."""
+NEARNESS_WEIGHT: Final = 0.5
+FAR: Final = 0.25
+NEAR: Final = 0.5
+"""On the scale from the table's noise, 0, to its own headings, 1: below the one nearness speaks against an answer and
+above the other for it. Between them lie paraphrases and questions of neighbouring subjects alike."""
+
+AS_NEAR_AS_OWN: Final = 0.6
+"""From here on a passage answers whatever words it lacks, another language's too, as long as no name is missing."""
 
 LOOKED_AT: Final = 50
 """The best rows that are read for the identifiers of the question."""
@@ -75,7 +83,7 @@ class Verdict:
 
 @dataclass(slots=True)
 class _Tally:
-    """What a question names, by whether the table holds it; weights are inverse document frequencies (BM25's)."""
+    """What a question names, by whether the table holds it, weighed on the scale of inverse document frequencies."""
 
     known: float = 0.0
     missing: dict[str, float] = field(default_factory=dict[str, float])
@@ -116,22 +124,29 @@ def judge(
     unknown = [*tally.missing_names, *tally.missing]
     reasons = [f"no document holds {_listed(unknown)}"] if unknown else []
     score = tally.share()
-    enough = _ENOUGH * _rarity(0, vocabulary.chunks if vocabulary else len(ranked))
+    enough = _ENOUGH * _weight(0, vocabulary.chunks if vocabulary else len(ranked))
     if any(map(_may_be_readers, tally.missing_names)) and tally.known >= enough:
         score = max(score, tally.share_of_rest())
     nearness = None if ran == "text" else _nearness(ranked, calibration)
     if nearness is not None:
-        score += NEARNESS_WEIGHT * (nearness - NEARNESS_NEUTRAL)
-        if nearness >= NEAR and not tally.missing_names:
+        score += NEARNESS_WEIGHT * (max(nearness - NEAR, 0.0) - max(FAR - nearness, 0.0))
+        if nearness >= AS_NEAR_AS_OWN and not tally.missing_names:
             # What is said in other words is what vectors are for.
             score = max(score, THRESHOLDS[ran])
-        if nearness < _FAR:
+        if nearness < FAR:
             reasons.append("no passage is near in meaning")
     # As it is shown, so that no refusal reads "0.66 of 0.66"; what is a hair below a hundredth is that hundredth.
     score = floor(min(max(score, 0.0), 1.0) * 100 + 1e-6) / 100
     answers = score >= threshold
-    note = f"No document holds {_listed(tally.missing_names)}: these are the nearest on the rest of the question."
-    return Verdict(answers, score, threshold, tuple(reasons), note if answers and tally.missing_names else None)
+    note = None
+    if answers and (names := [*tally.missing_names, *filter(_is_foreign, tally.missing)]):
+        note = f"No document holds {_listed(names)}: these are the nearest on the rest of the question."
+    return Verdict(answers, score, threshold, tuple(reasons), note)
+
+
+def nearest(ranked: Sequence[Ranked]) -> Ranked | None:
+    """The row that a verdict speaks of: the nearest in meaning, the first where words alone judge."""
+    return max(ranked, key=lambda one: -2.0 if one.vector_score is None else one.vector_score, default=None)
 
 
 def _listed(names: Iterable[str]) -> str:
@@ -147,7 +162,7 @@ def _named(
 ) -> _Tally:
     """What the question names, weighed: what is rare counts most, and what is nowhere even more."""
     chunks = vocabulary.chunks if vocabulary else len(ranked)
-    heaviest = _rarity(0, chunks)
+    heaviest = _weight(0, chunks)
     tally = _Tally()
     spans = lexicon.identifier_spans(question)
     names = dict.fromkeys(question[start:end] for start, end in spans if _must_be_held(question, start, end))
@@ -172,16 +187,19 @@ def _named(
         if not any(start <= match.start() < end for start, end in taken) and not lexicon.is_common(word):
             words.setdefault(lexicon.fold(word).lower(), word)
     doubtful = {lexicon.fold(one.read).lower(): one for one in corrections if one.trust < 1}
+    said = heaviest * min(1.0, max(_LEAST_KNOWN, vocabulary.words / WORDS_OF_A_LANGUAGE))
     for plain, word in words.items():
         frequency = vocabulary.frequency(word)
         correction = doubtful.get(plain)
+        if not frequency and word.isalpha() and not word.isupper():
+            frequency = next((found for one in relatives(plain) if (found := vocabulary.frequency(one))), 0)
         if frequency and correction is not None:
-            tally.known += correction.trust * _rarity(frequency, chunks)
-            tally.missing[correction.written] = (1 - correction.trust) * heaviest
+            tally.known += correction.trust * _weight(frequency, chunks)
+            tally.missing[correction.written] = (1 - correction.trust) * said
         elif frequency:
-            tally.known += _rarity(frequency, chunks)
+            tally.known += _weight(frequency, chunks)
         elif plain not in EVERYDAY and _counts(word) and not vocabulary.left_out:
-            tally.missing[word] = heaviest
+            tally.missing[word] = heaviest if _is_name(word) and _in_english(question) else said
     return tally
 
 
@@ -190,12 +208,12 @@ def _share_of_words(name: str, vocabulary: Vocabulary) -> float:
     if name.isupper() and any(map(str.isdigit, name)):
         # A code is known by its number: that others begin as it does says nothing.
         return 0.0
-    heaviest = _rarity(0, vocabulary.chunks)
+    heaviest = _weight(0, vocabulary.chunks)
     known = lacking = 0.0
     for word in lexicon.identifier_words(name):
         frequency = vocabulary.frequency(word)
         if frequency:
-            known += _rarity(frequency, vocabulary.chunks)
+            known += _weight(frequency, vocabulary.chunks)
         elif _counts(word) and word not in EVERYDAY and not word.isdigit():
             lacking += heaviest
     most = _WORDS_OF_CONSTANT_KNOWN if name.isupper() else _WORDS_KNOWN
@@ -215,11 +233,33 @@ def _may_be_readers(name: str) -> bool:
 
 def _counts(word: str) -> bool:
     """Whether it says something that no document holds `word`: of a few small letters, it may be a slip."""
-    return len(word) >= _SHORTEST_MISSED or word.isupper()
+    return (len(word) >= _SHORTEST_MISSED or word.isupper()) and not _READERS_OWN.fullmatch(word)
+
+
+def _is_name(word: str) -> bool:
+    """Whether `word`, which no document holds, is written as a name and is no English word."""
+    return not word.islower() and _is_foreign(word)
+
+
+def _is_foreign(word: str) -> bool:
+    """Whether a document can hardly say `word` in other words: a name, an abbreviation, a word of another language."""
+    return word.isupper() or not is_english(lexicon.fold(word).lower())
+
+
+def _in_english(question: str) -> bool:
+    """Whether most words are: elsewhere every noun may begin with a capital."""
+    words = [match.group() for match in tokens(question) if match.group().isalpha()]
+    english = [word for word in words if lexicon.is_common(word) or is_english(lexicon.fold(word).lower())]
+    return 2 * len(english) >= len(words)
 
 
 def _text(one: Ranked) -> str:
     return "\n".join(part for part in (one.row.title, one.row.heading, one.row.text) if part).casefold()
+
+
+def _weight(frequency: int, chunks: int) -> float:
+    """What a word that `frequency` chunks hold counts: half of it by rarity, as the commonest are what it is about."""
+    return (_rarity(frequency, chunks) + _rarity(0, chunks)) / 2
 
 
 def _rarity(frequency: int, chunks: int) -> float:
@@ -227,9 +267,12 @@ def _rarity(frequency: int, chunks: int) -> float:
 
 
 def _nearness(ranked: Sequence[Ranked], calibration: Mapping[str, object] | None) -> float | None:
-    """Where the nearest row stands between the table's noise and its own headings; None where neither is known."""
+    """Where the nearest row stands between the table's noise, 0 and what is below it, and its own headings, 1.
+
+    None where neither is known.
+    """
     noise, signal = (calibration or {}).get(NOISE), (calibration or {}).get(SIGNAL)
     cosines = [one.vector_score for one in ranked if one.vector_score is not None]
     if not cosines or not isinstance(noise, float) or not isinstance(signal, float) or signal <= noise:
         return None
-    return (max(cosines) - noise) / (signal - noise)
+    return max((max(cosines) - noise) / (signal - noise), 0.0)
