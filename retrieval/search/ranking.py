@@ -21,7 +21,6 @@ _BEST_RANKS: Final = 3
 
 _HEADING: Final = re.compile(r"^\s{0,3}#{1,6}[^\n]*$|^[^\n]+\n[=~^\"'`#*+-]{3,}$|^[=~^\"'`#*+-]{3,}$", re.MULTILINE)
 _LINK: Final = re.compile(r"!?\[[^\]\n]*\]\([^)\n]*\)|<?https?://[^\s>]+>?|`[^`\n]+ <[^>\n]+>`_+")
-_LINK_MARKS: Final = ("](", "://", ">`_")
 _LONG_CHARS: Final = 300
 _QUOTES: Final = "\"'`“”«»"
 _MARKS: Final = re.compile(r"[\W_]+")
@@ -33,9 +32,12 @@ def exact_first(ranked: Sequence[Ranked], question: str) -> list[Ranked]:
     What it names are identifiers, as written but for upper and lower case; of a document that is called so, all rows
     hold the name, and come before those that only mention it. Otherwise the order stays.
     """
+    needles = _needles(question)
+    if not needles:
+        return list(ranked)
     held = [0] * len(ranked)
     called: set[int] = set()
-    for needle, hyphenated in _needles(question).items():
+    for needle, hyphenated in needles.items():
         pattern = _pattern(needle)
         named = {place for place, one in enumerate(ranked) if not hyphenated and _is_called(one, needle)}
         called |= named
@@ -70,7 +72,7 @@ def order(ranked: Sequence[Ranked], boosts: Mapping[str, float]) -> list[Ranked]
 def is_stub(text: str) -> bool:
     """Whether `text` is a heading alone or little but links."""
     # Most chunks are long and without links, and this is asked of each candidate.
-    if len(text) > _LONG_CHARS and not any(mark in text for mark in _LINK_MARKS):
+    if len(text) > _LONG_CHARS and "](" not in text and "://" not in text and ">`_" not in text:
         return False
     bare = _MARKS.sub(" ", _LINK.sub(" ", _HEADING.sub(" ", text[: 20 * STUB_CHARS])))
     return len(bare.strip()) < STUB_CHARS
@@ -82,8 +84,10 @@ def _weighed(score: float, weight: float) -> float:
 
 
 def _weight(one: Ranked, boosts: Mapping[str, float]) -> float:
-    fitting = [prefix for prefix in boosts if (one.row.path or "").startswith(prefix)]
-    boost = boosts[max(fitting, key=len)] if fitting else 1.0
+    boost = 1.0
+    if boosts:
+        fitting = [prefix for prefix in boosts if (one.row.path or "").startswith(prefix)]
+        boost = boosts[max(fitting, key=len)] if fitting else 1.0
     return boost * (STUB_FACTOR if is_stub(one.row.text) else 1.0)
 
 
