@@ -17,6 +17,7 @@ DATABASE ?= build/database
 KEEP ?= 10
 SAM_ARGS ?=
 ARCH ?=
+FULL ?=
 BASE_IMAGE ?= public.ecr.aws/lambda/python:3.13
 
 BIN := .venv/bin
@@ -43,7 +44,7 @@ export SAM_CLI_TELEMETRY := 0
 # Lambda takes no image with an attestation beside it: "image manifest, config or layer media type is not supported".
 export BUILDX_NO_DEFAULT_ATTESTATIONS := 1
 
-.PHONY: help setup run test lint types walls unit e2e audit baselines bench bench-cold import-budget conformance format core lock clean image deploy destroy e2e-image
+.PHONY: help setup run test lint types walls unit e2e audit baselines bench bench-cold bench-index bench-warm import-budget conformance format core lock clean image image-size deploy destroy e2e-image
 
 help: ## What can be done here
 	@echo "Bedivere. Needs Python 3.11 or later, pip and make; everything else goes into .venv"
@@ -100,6 +101,18 @@ bench: setup ## Figures, as ratios, without thresholds
 bench-cold: setup ## What a cold start costs until its first answer, as ratios (BENCH_ARGS='--rounds 21 --svg FILE')
 	$(BIN)/python -m tests.bench.cold $(BENCH_ARGS)
 
+bench-warm: setup build/bench/rivals/.ready ## What a warm call costs, beside other engines (FULL=1: a million chunks too, BENCH_ARGS='--only text')
+	FULL=$(FULL) $(BIN)/python -m tests.bench.warm $(BENCH_ARGS)
+
+# The engines that are compared with, for the bench alone: beside the environment, not in it.
+build/bench/rivals/.ready: requirements/bench.lock | $(READY)
+	@rm -rf $(@D)
+	@$(UV) pip install --quiet --require-hashes --target $(@D) --requirement $<
+	@touch $@
+
+bench-index: setup ## What indexing costs, in parts, and publishing and syncing beside plain transfers (BENCH_ARGS='--sizes 10000')
+	$(BIN)/python -m tests.bench.index $(BENCH_ARGS)
+
 import-budget: setup ## Renew the list of what may be imported until the first answer
 	$(BIN)/python -m tests.handler.import_budget
 
@@ -122,6 +135,7 @@ lock: $(UV) ## Renew requirements/*.lock and the npm lock from what they were ma
 	$(LOCK) --extra dev --output-file requirements/dev.lock
 	$(LOCK) --extra index --constraint requirements/dev.lock --output-file requirements/index.lock
 	$(LOCK) --constraint requirements/dev.lock --output-file requirements/core.lock
+	$(LOCK_TOOL) requirements/bench.in --constraint requirements/dev.lock --output-file requirements/bench.lock
 	for tool in $(TOOLS); do $(LOCK_TOOL) requirements/tools/$$tool.in --output-file requirements/tools/$$tool.lock; done
 	$(BIN)/python -m tests.e2e.conformance.npm lock
 
@@ -135,6 +149,9 @@ image: ## Build the Lambda image (ARCH=arm64|x86_64 for another processor than t
 		$(if $(ARCH),--platform linux/$(ARCH:x86_64=amd64)) --build-arg BASE_IMAGE=$(BASE_IMAGE) --file infra/Dockerfile .
 	@docker history --human=false --format '{{.Size}}' bedivere:latest | awk 'NR <= 5 { bytes += $$1 } END { \
 		printf "bedivere:latest adds %.0f MB to its base, unpacked\n", bytes / 1e6 }'
+
+image-size: setup ## What the image adds to its base by package, and what was removed; needs no Docker (ARCH=arm64|x86_64)
+	@$(BIN)/python infra/image_size.py build/image-size $(or $(ARCH),arm64)
 
 deploy: setup build/.tools/sam/.ready ## Deploy to ENV of samconfig.toml: validate, build, deploy, publish DATABASE, smoke
 	@$(BIN)/python infra/deploy.py --environment "$(ENV)" --database "$(DATABASE)" --keep "$(KEEP)" -- $(SAM_ARGS)

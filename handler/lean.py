@@ -12,8 +12,8 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from importlib.machinery import ModuleSpec, PathFinder
 from importlib.util import module_from_spec
-from types import ModuleType
-from typing import Any, cast
+from types import ModuleType, UnionType
+from typing import Any, Union, cast, get_origin
 
 _running = threading.RLock()
 
@@ -75,15 +75,35 @@ def without(*modules: str) -> Generator[None]:
 
 @contextmanager
 def models_built_late() -> Generator[None]:
-    """Within, pydantic's models are defined but not built: the MCP SDK has five hundred, and a call uses twenty."""
-    from pydantic import BaseModel
+    """Within, pydantic's models are defined but not built: the MCP SDK has five hundred, and a call uses twenty.
 
-    before = BaseModel.model_config
-    BaseModel.model_config = {**before, "defer_build": True}
+    The same of adapters, which the SDK has for unions of very many models, and of models that a module builds at its
+    end, when the names in them are known: each finds them when it is used.
+    """
+    from pydantic import BaseModel, ConfigDict, TypeAdapter
+
+    model, adapter = cast("Any", BaseModel), cast("Any", TypeAdapter)
+    config, rebuild, make = model.model_config, vars(BaseModel)["model_rebuild"], adapter.__init__
+
+    # Both look for names where they were called, which is one call further now.
+
+    def rebuilt(cls: type[BaseModel], *, _parent_namespace_depth: int = 2, **given: Any) -> bool | None:  # noqa: ANN401 - pydantic's
+        # What is used, pydantic builds with options of its own.
+        return rebuild.__func__(cls, _parent_namespace_depth=_parent_namespace_depth + 1, **given) if given else None
+
+    def made(self: TypeAdapter[Any], type: Any, *, _parent_depth: int = 2, **given: Any) -> None:  # noqa: A002, ANN401 - the same
+        late = {"config": ConfigDict(defer_build=True)} if get_origin(type) in {Union, UnionType} else {}
+        make(self, type, _parent_depth=_parent_depth + 1, **{**late, **given})
+
+    model.model_config = {**config, "defer_build": True}
+    model.model_rebuild = classmethod(rebuilt)
+    adapter.__init__ = made
     try:
         yield
     finally:
-        BaseModel.model_config = before
+        model.model_config = config
+        model.model_rebuild = rebuild
+        adapter.__init__ = make
 
 
 @contextmanager

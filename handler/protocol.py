@@ -76,18 +76,14 @@ def build_server(settings: Settings, retriever: Retriever, recorder: Recorder | 
     service = Service(settings, retriever)
 
     @cache
-    def input_schema(name: str) -> dict[str, Any]:
-        return TOOLS[name].input_schema(settings)
-
-    @cache
     def listed(name: str) -> Tool:
-        # Made when somebody asks: a call needs its own tool's at most, and a schema takes milliseconds.
+        # Made when somebody asks: a call needs none of it, and a schema takes milliseconds.
         tool = TOOLS[name]
         return Tool(
             name=name,
             title=tool.title,
             description=tool.description,
-            input_schema=input_schema(name),
+            input_schema=tool.input_schema(settings),
             output_schema=tool.output_schema(),
             annotations=ToolAnnotations(
                 title=tool.title,
@@ -116,7 +112,8 @@ def build_server(settings: Settings, retriever: Retriever, recorder: Recorder | 
         title="Bedivere",
         instructions=INSTRUCTIONS,
         cache_hints={"server/discover": _HINT, "tools/list": _HINT},
-        get_tool_input_schema=lambda name: input_schema(name) if name in TOOLS else None,
+        # The SDK would walk the schema on every call, for arguments that travel in headers. No tool has any.
+        get_tool_input_schema=lambda _: None,
         on_list_tools=list_tools,
         on_call_tool=call_tool,
     )

@@ -4,7 +4,7 @@
 # pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownParameterType=false
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterable, Sequence
 from datetime import date, datetime, time
 from decimal import Decimal
 from typing import Any
@@ -34,11 +34,44 @@ def kind_of(kind: pa.DataType) -> Kind:
     return "other"
 
 
-def rows_of(table: pa.Table, layout: Layout, score: Callable[[dict[str, Any]], float]) -> list[Row]:
-    """The rows of `table`, in its order; `score` makes a row's score of its columns."""
-    columns = {name: values_of(table.column(name)) for name in table.column_names}
-    records = ({name: values[row] for name, values in columns.items()} for row in range(table.num_rows))
-    return [_row(record, layout, score(record)) for record in records]
+def rows_of(table: pa.Table, layout: Layout, scores: Iterable[float]) -> list[Row]:
+    """The rows of `table`, in its order, with their `scores`."""
+    count = table.num_rows
+    nothing = [None] * count
+    # By the column and not by the row, and nothing of the columns that hold nothing: a call reads a hundred rows.
+    columns = {
+        name: nothing if column.null_count == count else values_of(column)
+        for name, column in zip(table.column_names, table.columns, strict=True)
+    }
+
+    def texts(name: str | None) -> Sequence[str | None]:
+        return [value if isinstance(value, str) and value else None for value in columns.get(name or "", nothing)]
+
+    ids, ordinals = texts(layout.id), columns.get(layout.ordinal or "", nothing)
+    kept = [name for name in layout.metadata if columns.get(name, nothing) is not nothing]
+    told = [(name, [*map(_scalar, columns[name])]) for name in kept]
+    metadata = [{name: values[row] for name, values in told if values[row] is not None} for row in range(count)]
+    parts = zip(
+        range(count),
+        columns.get(layout.text, nothing),
+        scores,
+        *map(texts, (layout.title, layout.heading, layout.path, layout.url)),
+        strict=True,
+    )
+    return [
+        Row(
+            ids[row] or f"row:{columns['_rowid'][row]}",
+            text or "",
+            score,
+            title,
+            heading,
+            path,
+            url,
+            ordinals[row] if isinstance(ordinals[row], int) else None,
+            metadata[row],
+        )
+        for row, text, score, title, heading, path, url in parts
+    ]
 
 
 def values_of(column: pa.Array | pa.ChunkedArray) -> list[Any]:
@@ -53,26 +86,6 @@ def values_of(column: pa.Array | pa.ChunkedArray) -> list[Any]:
         return plain.cast(pa.string()).to_pylist()
     except (ValueError, pa.ArrowException):
         return [None] * len(column)
-
-
-def _row(record: dict[str, Any], layout: Layout, score: float) -> Row:
-    def text(column: str | None) -> str | None:
-        value = record.get(column) if column else None
-        return value if isinstance(value, str) and value else None
-
-    ordinal = record.get(layout.ordinal) if layout.ordinal else None
-    metadata = {name: scalar for name in layout.metadata if (scalar := _scalar(record.get(name))) is not None}
-    return Row(
-        id=text(layout.id) or f"row:{record['_rowid']}",
-        text=record.get(layout.text) or "",
-        score=score,
-        title=text(layout.title),
-        heading=text(layout.heading),
-        path=text(layout.path),
-        url=text(layout.url),
-        ordinal=ordinal if isinstance(ordinal, int) else None,
-        metadata=metadata,
-    )
 
 
 def _scalar(value: object) -> Cell:

@@ -28,6 +28,7 @@ _NEVER_NULL: Final = ("path", "prefix", "first_id", COUNT_COLUMN)
 
 MAX_DOCUMENTS: Final = 5_000_000
 
+_SAID: Final = ("url", "collection", "version", "status", "date", "superseded_by")
 _OWN_WORDS: Final = ("collection", "version", "status", "superseded_by")
 _NOBODY: Final = frozenset(
     {"", "-", "–", "—", "~", "none", "n/a", "na", "nil", "null", "no", "nobody", "nothing", "false"}
@@ -128,6 +129,12 @@ class Catalog:
     def document(self, place: int) -> Document:
         """The document at `place` of the columns."""
         return Document(*(self.columns[name][place] for name in _FIELDS))
+
+    @property
+    def unsaid(self) -> frozenset[str]:
+        """Which of the columns that documents speak of themselves in hold nothing, in any of their rows."""
+        said = {name for name in _SAID if any(self.columns[name])}
+        return frozenset(_SAID) - said - (frozenset({"superseded_by"}) if self.unnamed else frozenset())
 
     @cached_property
     def _places(self) -> dict[str, range]:

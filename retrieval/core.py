@@ -7,7 +7,8 @@ the methods that its `AsyncTable` and its queries call. The core promises nothin
 
 - it is used only where it is exactly the version that this was written for, which `pyproject.toml` pins as well;
 - where it is another, or cannot be loaded, or lacks one of the names that are used, the public way is taken;
-- the setting `lancedb_api` takes the public way whatever there is;
+- the setting `lancedb_api` takes the public way whatever there is, but for the Lambda image, which leaves it out: its
+  build fails where the core is not the one that is known;
 - `tests/retrieval/test_core.py` puts every kind of question to both and compares.
 """
 
@@ -30,6 +31,7 @@ from typing import Any, Final, Literal, Protocol
 
 import pyarrow as pa
 
+from retrieval.errors import BedivereError, ErrorCode
 from retrieval.search.plan import Match, Phrase, TextPlan
 
 logger: Final = logging.getLogger("bedivere")
@@ -113,9 +115,7 @@ async def open_table(folder: Path, name: str, api: Api = "auto") -> Opened:
     """The table called `name` of the database in `folder`, which is absolute."""
     core = None if api == "public" else compiled_core()
     if core is None:
-        import lancedb
-
-        connection = await lancedb.connect_async(folder)
+        connection = await _package().connect_async(folder)
         return _PublicTable(await connection.open_table(name))
     # The arguments of `lancedb.connect_async` and of its `open_table`, at their defaults.
     connection = await core.connect(str(folder), None, "us-east-1", None, None, None, None, None, None, False)
@@ -125,11 +125,20 @@ async def open_table(folder: Path, name: str, api: Api = "auto") -> Opened:
 def lancedb_version() -> str:
     """The version of the LanceDB that is installed."""
     core = compiled_core()
-    if core is not None:
-        return CORE_VERSION
-    import lancedb
+    return CORE_VERSION if core is not None else _package().__version__
 
-    return lancedb.__version__
+
+def _package() -> Any:  # noqa: ANN401 - typed in part
+    """LanceDB's own Python. Raises `BedivereError` SETTING_INVALID where it was left out of what is installed."""
+    try:
+        import lancedb
+    except ImportError:
+        raise BedivereError(
+            ErrorCode.SETTING_INVALID,
+            "This server was built without the Python API of LanceDB: unset BEDIVERE_LANCEDB_API, or build the image "
+            "with KEEP='public API of LanceDB'.",
+        ) from None
+    return lancedb
 
 
 _found: list[ModuleType | None] = []

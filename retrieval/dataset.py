@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from retrieval.core import Api
     from retrieval.database import Database
     from retrieval.release.serving import Serving
-    from retrieval.release.store import Store
+    from retrieval.release.store import Reader
     from retrieval.release.sync import Patience
     from retrieval.settings import Settings
 
@@ -124,7 +124,7 @@ class ReleasedDataset:
         self,
         settings: Settings,
         *,
-        make_store: Callable[[], Store] | None = None,
+        make_store: Callable[[], Reader] | None = None,
         patience: Patience | None = None,
         first_pause: float = 1.0,
         last_pause: float = 60.0,
@@ -139,7 +139,7 @@ class ReleasedDataset:
         self._first_pause = first_pause
         self._last_pause = last_pause
         self._lock = threading.Lock()
-        self._store: Store | None = None
+        self._store: Reader | None = None
         self._serving: Serving | None = None
         self._attempt: Attempt | None = None
         self._failure: BedivereError | None = None
@@ -332,10 +332,10 @@ def sync_folder(settings: Settings) -> Path:
     return Path(cache) / "bedivere" / hashlib.sha256((settings.database or "").encode()).hexdigest()[:16]
 
 
-def _open_store(uri: str) -> Store:
-    from retrieval.release import store
+def _open_store(uri: str) -> Reader:
+    from retrieval.release import s3_reader
 
-    return store.open_store(uri)
+    return s3_reader.open_reader(uri)
 
 
 async def _wait(attempt: Attempt, seconds: float) -> None:

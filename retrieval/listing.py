@@ -6,6 +6,7 @@ import difflib
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Final
+from weakref import WeakKeyDictionary
 
 from pydantic.alias_generators import to_camel
 
@@ -26,6 +27,9 @@ _MAX_LABEL_CHARS: Final = 600
 _LISTED_STATUSES: Final = 20
 
 FIELDS: Final = {to_camel(name): name for name in CatalogEntry.model_fields}
+
+
+_ordered: Final[WeakKeyDictionary[Catalog, Sequence[Document]]] = WeakKeyDictionary()
 
 
 async def list_documents(table: Table, layout: Layout, request: CatalogRequest, words: Collection[str]) -> CatalogReply:
@@ -105,6 +109,18 @@ def _start(anchor: cursor.Anchor, given: str) -> int:
             raise cursor.invalid(anchor)
 
 
+def _in_order(catalog: Catalog) -> Sequence[Document]:
+    """All documents as they are listed; sorted once, because many thousands take longer than all else of a call."""
+    ordered = _ordered.get(catalog)
+    if ordered is None:
+        ordered = _ordered[catalog] = sorted(catalog.documents, key=_place)
+    return ordered
+
+
+def _place(document: Document) -> tuple[object, ...]:
+    return (document.path, document.collection or "", versions.order(document.version or ""), document.prefix)
+
+
 async def _narrowed(
     table: Table,
     layout: Layout,
@@ -112,10 +128,10 @@ async def _narrowed(
     request: CatalogRequest,
     words: Collection[str],
     where: Where | None,
-) -> list[Document]:
-    """The documents that `request` is about and whose chunks `where` lets through: by path, collection and version."""
+) -> Sequence[Document]:
+    """The documents that `request` is about and whose chunks `where` lets through, in their order."""
     narrowing = request.narrowing
-    documents: Collection[Document] = catalog.documents
+    documents = _in_order(catalog)
     if where is not None:
         # Which documents pass is all that is asked: their text stays where it is.
         thin = replace(
@@ -126,26 +142,21 @@ async def _narrowed(
             url=None,
             metadata=tuple(name for name in layout.metadata if name in {"collection", "version"}),
         )
-        documents = {document for row in await table.select(where, thin) if (document := catalog.of(row))}
+        passing = {document for row in await table.select(where, thin) if (document := catalog.of(row))}
+        documents = sorted(passing, key=_place)
+    if narrowing.collection is narrowing.version is request.status is None and narrowing.include_outdated:
+        return documents
     there = catalog.versions(narrowing.collection)
     meant = {narrowing.version} & there or {one for one in there if versions.same(one, narrowing.version or "")}
     status = request.status.casefold() if request.status else None
-    return sorted(
-        (
-            document
-            for document in documents
-            if (narrowing.collection is None or document.collection == narrowing.collection)
-            and (narrowing.version is None or document.version in meant)
-            and (status is None or (document.status or "").casefold() == status)
-            and (narrowing.include_outdated or not lifecycle.outdated(document, words))
-        ),
-        key=lambda document: (
-            document.path,
-            document.collection or "",
-            versions.order(document.version or ""),
-            document.prefix,
-        ),
-    )
+    return [
+        document
+        for document in documents
+        if (narrowing.collection is None or document.collection == narrowing.collection)
+        and (narrowing.version is None or document.version in meant)
+        and (status is None or (document.status or "").casefold() == status)
+        and (narrowing.include_outdated or not lifecycle.outdated(document, words))
+    ]
 
 
 def _where(table: Table, layout: Layout, request: CatalogRequest) -> Where | None:

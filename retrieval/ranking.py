@@ -26,7 +26,7 @@ from retrieval.search.mentions import Mentions
 from retrieval.search.plan import TextPlan, plan_text
 from retrieval.search.ranking import exact_first, order
 from retrieval.search.relevance import Verdict, judge, nearest
-from retrieval.search.text import MAX_TERMS, nfc
+from retrieval.search.text import MAX_TERMS, first_terms, nfc
 from retrieval.settings import Settings
 from retrieval.successors import NOTICED_RANKS, Placed, RowKey, Successors, key_of
 from retrieval.table import Table
@@ -129,7 +129,10 @@ class Ranker:
         catalog = await self._catalog(table, layout, question.narrowing)
         scope = self._scope(table, layout, catalog, question.narrowing)
         vocabulary = await table.vocabulary()
-        read, corrections = vocabulary.correct(question.text) if vocabulary else (question.text, ())
+        # What is not searched need not be corrected: a page of unknown words would take a tenth of a second.
+        head = first_terms(question.text)[0]
+        read, corrections = vocabulary.correct(head) if vocabulary else (head, ())
+        read += question.text[len(head) :]
         plan = plan_text(read, layout.searchable)
         if plan is None:
             raise BedivereError(

@@ -303,7 +303,8 @@ class Settings(BaseSettings):
         validation_alias=_names("BEDIVERE_LANCEDB_API"),
         description=(
             "How tables are read. `auto` calls LanceDB's compiled core directly where it is the version that was "
-            "tested, which makes a cold start a good deal faster; `public` takes the Python API of LanceDB always."
+            "tested, which makes a cold start a good deal faster; `public` takes the Python API of LanceDB always, "
+            "which the Lambda image leaves out."
         ),
         json_schema_extra={"range": "auto or public"},
     )

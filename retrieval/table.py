@@ -13,6 +13,7 @@ import re
 import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import repeat
 from pathlib import Path
 from typing import Any, Final
 
@@ -86,6 +87,7 @@ class Table:
         self._table = table
         self._place = Path(fingerprint[0])
         self._catalog: Catalog | None = None
+        self._unsaid: frozenset[str] | None = None
         self._vocabulary: Vocabulary | None = None
         self._vocabulary_read = False
         self._undated: dict[str, int] = {}
@@ -137,11 +139,11 @@ class Table:
 
     async def search_text(self, plan: TextPlan, layout: Layout, limit: int, *, where: Where | None = None) -> list[Row]:
         """At most `limit` rows that match `plan`, ordered by (-score, id): equal scores never change places."""
-        ask = Ask([*layout.selected, _SCORE], limit, self._sql(where), like=plan)
+        ask = self.asking(layout, _SCORE, limit, where, plan)
 
         async def fetch(wanted: int) -> list[Row]:
             fetched = await self._table.rows(replace(ask, limit=wanted))
-            return rows_of(fetched, layout, lambda record: float(record[_SCORE] or 0.0))
+            return rows_of(fetched, layout, [float(score or 0.0) for score in values_of(fetched.column(_SCORE))])
 
         with _readable(self.name):
             return await _best(fetch, limit)
@@ -154,7 +156,7 @@ class Table:
         `vector` has as many numbers as `vectors` says of `column`.
         """
         nearest = Nearest(vector, column)
-        ask = Ask([*layout.selected, _DISTANCE], limit, self._sql(where), like=nearest)
+        ask = self.asking(layout, _DISTANCE, limit, where, nearest)
 
         async def fetch(wanted: int) -> list[Row]:
             fetched = await self._table.rows(replace(ask, limit=wanted))
@@ -162,7 +164,7 @@ class Table:
                 # A graph is walked before it is filtered, and may end short of what a strict filter lets through.
                 exact = replace(ask, limit=wanted, like=replace(nearest, exhaustive=True))
                 fetched = await self._table.rows(exact)
-            return rows_of(fetched, layout, lambda record: 1.0 - float(record[_DISTANCE]))
+            return rows_of(fetched, layout, [1.0 - float(far) for far in values_of(fetched.column(_DISTANCE))])
 
         with _readable(self.name):
             return await _best(fetch, limit)
@@ -170,8 +172,27 @@ class Table:
     async def select(self, where: Where | None, layout: Layout, *, limit: int | None = None) -> list[Row]:
         """The rows that `where` lets through, at most `limit`, in no particular order; their score is 0."""
         with _readable(self.name):
-            fetched = await self._table.rows(Ask([*layout.selected], limit, self._sql(where)))
-            return rows_of(fetched, layout, lambda _: 0.0)
+            fetched = await self._table.rows(self.asking(layout, None, limit, where, None))
+            return rows_of(fetched, layout, repeat(0.0, fetched.num_rows))
+
+    def asking(
+        self, layout: Layout, score: str | None, limit: int | None, where: Where | None, like: TextPlan | Nearest | None
+    ) -> Ask:
+        """What is asked of LanceDB for rows of `layout` and their column `score`: no more than rows need.
+
+        Each column costs a read of its own, and the number of a row one more. Where the catalog knows every row, as it
+        does in a table that nobody added to, each has an id, and what no document says of itself no row says.
+        """
+        if self._unsaid is None and self._catalog is not None:
+            self._unsaid = self._catalog.unsaid if self._knows_every_row(self._catalog) else frozenset()
+        unsaid = self._unsaid or frozenset()
+        columns = [name for name in layout.selected if name not in unsaid]
+        row_id = layout.id is None or not unsaid
+        return Ask([*columns, score] if score else columns, limit, self._sql(where), row_id=row_id, like=like)
+
+    def _knows_every_row(self, catalog: Catalog) -> bool:
+        rows = max((index.indexed + index.unindexed for index in self.indexes), default=0)
+        return self.provenance is not None and sum(catalog.columns["chunks"]) == rows
 
     def index_of(self, column: str) -> Index | None:
         """The index over `column`; of a column of text there may be others beside it."""

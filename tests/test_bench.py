@@ -1,5 +1,7 @@
 """The bench runs from end to end, on tables too small for its figures to mean anything."""
 
+# pyarrow ships no types.
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
 import json
 import re
 from pathlib import Path
@@ -8,10 +10,13 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tests.bench import cold, corpus
+from retrieval.search.plan import MAX_QUERY_CHARS
+from tests.bench import cold, corpus, drawn, index, pages, rivals, warm
 from tests.bench.__main__ import QUICK, main
 from tests.bench.timing import Cost, Spread, interleave
+from tests.bench.warm_report import Aim, Calls
 from tests.bench.waterfall import imports
+from tests.bench.worst import worst_questions
 from tests.e2e.conformance import npm
 
 SPREADS = ("wall", "cpu", "against_wall", "against_cpu", "wall_ratio", "cpu_ratio")
@@ -84,6 +89,121 @@ def test_a_quick_run_of_cold_starts_shows_each_kind_and_draws_its_stages(
     assert all(0 <= stage["begin"] <= stage["end"] for one in report["waterfalls"] for stage in one["stages"])
     assert "(f) is left out: npm is missing" in shown.err
     assert len(ElementTree.fromstring(drawing.read_text()).findall("{*}rect")) > 10
+
+
+@pytest.mark.e2e
+def test_a_quick_run_of_warm_calls_asks_every_kind_and_says_which_aims_are_reached(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The engines of the make target may be there or not.
+    monkeypatch.setattr(rivals, "PACKAGES", tmp_path / "nothing")
+    file = tmp_path / "figures.json"
+
+    warm.main(["--quick", "--json", str(file), "--cache", str(tmp_path / "cache")])
+
+    report = json.loads(file.read_text())
+    shown = capsys.readouterr().out
+    by_words = ["text", "the bare query", "SQLite FTS5", *warm.SLOW, "text, an identifier"]
+    by_place = ["fetch", "the bare rows", "catalog"]
+    by_meaning = ["vector, 16", "the bare query, 16", "hybrid, 16"]
+    for size in warm.QUICK.sizes:
+        names = [one["name"] for one in report["calls"] if one["chunks"] == size]
+        assert names[: len(by_words + by_place + by_meaning)] == [*by_words, *by_place, *by_meaning]
+    assert {one["name"] for one in report["calls"]} >= worst_questions(1).keys()
+    for one in report["calls"]:
+        assert 0 < one["p50"] <= one["p95"] <= one["p99"]
+        assert one["name"] in shown
+    assert [(one["kind"], one["clients"], one["errors"]) for one in report["throughput"]] == [
+        ("text", 1, 0),
+        ("text", 2, 0),
+        ("hybrid", 1, 0),
+        ("hybrid", 2, 0),
+    ]
+    assert report["memory"]["late_mb"] > 50
+    assert all(aim["what"] in shown for aim in report["aims"])
+
+
+def test_a_drawn_table_is_the_beginning_of_a_larger_one_and_its_vectors_are_near_those_of_their_words() -> None:
+    few, more = (next(iter(drawn.blocks(size)))[0].batch(size) for size in (16, 24))
+    assert more.slice(0, 16).equals(few)
+
+    block = drawn.Block(0)
+    vectors = block.vectors(400, 32)
+    nearness = vectors @ drawn.vector_of(f"{few['title'][0]} {few['heading'][0]}", 32)
+
+    # Its own document comes before most others.
+    assert sorted(nearness.tolist(), reverse=True).index(nearness[0]) < 20
+
+
+def test_what_is_asked_of_drawn_tables_stands_in_them() -> None:
+    batch = drawn.Block(0).batch(80)
+    text = "\n".join(batch["search_text"].to_pylist()).lower()
+
+    asked = drawn.asking(5, 80)
+
+    words = [word for question in asked.prose for word in re.findall(r"I (\w+) the (\w+) of a (\w+)\?", question)[0]]
+    assert len(words) == 15
+    assert [word for word in (*words, *asked.identifiers) if word not in text] == []
+    assert set(asked.paths) <= set(batch["path"].to_pylist())
+
+
+def test_the_worst_questions_are_no_longer_than_a_question_may_be() -> None:
+    kinds = worst_questions(3)
+
+    assert all(len(questions) == 3 for questions in kinds.values())
+    assert max(len(question) for questions in kinds.values() for question in questions) == MAX_QUERY_CHARS
+
+
+def test_what_a_call_takes_over_another_is_taken_question_by_question() -> None:
+    slow = Calls.of("slow", 1, [Cost(0.001, 0.010), Cost(0.002, 0.002), Cost(0.003, 0.003)])
+    quick = Calls.of("quick", 1, [Cost(0.001, 0.009), Cost(0.001, 0.001), Cost(0.001, 0.001)])
+
+    assert slow.p50 == pytest.approx(2)
+    assert slow.cpu_p50 == pytest.approx(3)
+    assert slow.over(quick) == pytest.approx(1)
+
+
+def test_an_aim_is_reached_from_its_own_side() -> None:
+    assert Aim("ratio", 1.5, 1.5).reached
+    assert not Aim("ratio", 1.6, 1.5).reached
+    assert Aim("times", 5.1, 5, at_least=True).reached
+    assert not Aim("times", 4.9, 5, at_least=True).reached
+
+
+@pytest.mark.e2e
+def test_a_quick_run_of_indexing_shows_each_format_its_parts_and_the_transfers(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "figures.json"
+
+    index.main(["--quick", "--json", str(file), "--cache", str(tmp_path / "cache")])
+
+    report = json.loads(file.read_text())
+    shown = capsys.readouterr().out
+    assert [one["suffix"] for one in report["indexed"]] == [".md", ".html", ".rst"]
+    for one in report["indexed"]:
+        assert one["first"]["chunks"] == one["again"]["chunks"] == one["alone"]["chunks"] > 50
+        assert (one["first"]["unchanged"], one["again"]["unchanged"]) == (False, True)
+        assert one["first"]["cpu"] > 0
+        assert one["first"]["peak_mb"] > 50
+        assert one["first"]["stages"].keys() >= {"Reading documents", "Writing the table", "Indexing"}
+        assert all(cost["wall"] > 0 for cost in one["parts"].values())
+        assert f"{one['first']['files']} {one['suffix']}" in shown
+    moved = report["transfers"]
+    assert moved["packed_bytes"] > 0
+    assert {len(moved[name]) for name in ("publish", "upload", "sync", "download")} == {1}
+    assert "MB unpacked" in shown
+
+
+@pytest.mark.parametrize("suffix", [".html", ".rst"])
+def test_pages_of_every_format_say_what_the_markdown_says(suffix: str) -> None:
+    markdown = corpus.document(7)
+
+    page = pages.SUFFIXES[suffix](markdown)
+
+    words = re.findall(r"\w{4,}", markdown.partition("---\n\n")[2].replace("```sh", ""))
+    assert len(words) > 500
+    assert [word for word in words if word not in page] == []
 
 
 def test_a_report_of_imports_is_added_up_by_package() -> None:

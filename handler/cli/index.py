@@ -78,6 +78,14 @@ def index(
             show_default=False,
         ),
     ] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Processes that read documents side by side, at most. Default: the cores that this one may use.",
+            show_default=False,
+        ),
+    ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="End with one JSON object on standard output, for scripts.")
     ] = False,
@@ -112,6 +120,7 @@ def index(
             rebuild=rebuild,
             embed=embed,
             endpoint=Endpoint(settings),
+            workers=workers,
         )
         with ExitStack() as stack:
             summary = build_table(options, watcher(errors, stack, quiet=as_json, noun=options.noun))

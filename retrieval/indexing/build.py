@@ -13,7 +13,7 @@ import os
 import re
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from importlib.metadata import version
@@ -22,23 +22,31 @@ from typing import Any, Final
 import pyarrow as pa
 
 from retrieval.errors import BedivereError, ErrorCode
-from retrieval.indexing import calibration, chunks, companions, formats, lance, rows, sources, state, vector_index
-from retrieval.indexing.companions import Companions
-from retrieval.indexing.document import Unreadable
+from retrieval.indexing import (
+    calibration,
+    chunks,
+    companions,
+    formats,
+    lance,
+    reading,
+    rows,
+    sources,
+    state,
+    vector_index,
+)
 from retrieval.indexing.formats import jsonl
 from retrieval.indexing.generation import STATE, TableFolder
 from retrieval.indexing.job import Calibrated, Options, Progress, Quiet, SkippedGroup, Summary
 from retrieval.indexing.lance import OldTable, OldTableUnreadableError
 from retrieval.indexing.provenance import describe
+from retrieval.indexing.reading import ReadDocument, Wanted
 from retrieval.indexing.rows import Scope
-from retrieval.indexing.sources import SourceFile, Unavailable
+from retrieval.indexing.sources import SourceFile
 from retrieval.indexing.spool import Spool, SpooledDocument
 from retrieval.indexing.state import FileRecord, ScopeState, State
 from retrieval.indexing.table_vectors import CACHE_SUFFIX, TableVectors, planned
+from retrieval.indexing.workers import Call, WorkerLostError, Workers, usable_cores
 from retrieval.schema import FORMAT, VOCABULARY_FILE, Provenance
-
-EMPTY: Final = "empty"
-"""The reason given for a document without text."""
 
 _EXAMPLES: Final = 3
 _SCOPE_NAME: Final = re.compile(r"(?!\s)[^@:#\x00-\x1f\x7f]{1,128}(?<!\s)")
@@ -89,6 +97,8 @@ def _failure(error: Exception) -> str:
     # By its text, because LanceDB makes an error of its own of it.
     if any(os.strerror(code) in str(error) for code in (errno.ENOSPC, errno.EDQUOT)):
         return f"The disk is full; {kept}"
+    if isinstance(error, WorkerLostError):
+        return f"A process that reads documents was ended from outside, or ran out of memory; {kept}"
     why = error.strerror if isinstance(error, OSError) and error.strerror else type(error).__name__
     return f"The new table could not be written ({why}); {kept}"
 
@@ -125,6 +135,7 @@ class _Run:
     progress: Progress
     old: OldTable | None
     notes: list[str]
+    workers: Workers = field(init=False)
     scope: Scope = field(init=False)
     known: ScopeState | None = field(init=False)
     records: dict[str, FileRecord] = field(default_factory=dict[str, FileRecord])
@@ -134,6 +145,7 @@ class _Run:
     vectors: TableVectors | None = field(init=False)
 
     def __post_init__(self) -> None:
+        self.workers = Workers(self.options.workers or usable_cores())
         self.scope = Scope(self.options.collection, self.options.doc_version)
         self.known = None if self.options.rebuild else self._reusable()
         cache = self.folder.generations.with_name(f"{self.options.table}{CACHE_SUFFIX}")
@@ -144,20 +156,12 @@ class _Run:
     def run(self) -> Summary:
         read_at_ns = time.time_ns()
         try:
-            self._read_source()
-            if not any(record.chunks for record in self.records.values()):
-                skipped = sum(len(paths) for paths in self.skipped.values())
-                raise BedivereError(
-                    ErrorCode.NOTHING_INDEXED,
-                    f"No document with text was found ({self._counted(skipped)} skipped); "
-                    "the old table, if any, is untouched."
-                    + "".join(
-                        f" {self._counted(group.files)}: {group.reason}." for group in self._skipped_groups()[:3]
-                    ),
-                )
-            if self.old and self._is_unchanged(self.old):
-                return self._summary(unchanged=True, total=self.old.rows, provenance=self.old.provenance)
-            return self._write(read_at_ns)
+            with self.workers:
+                self._read_source()
+                self._check_read()
+                if self.old and self._is_unchanged(self.old):
+                    return self._summary(unchanged=True, total=self.old.rows, provenance=self.old.provenance)
+                return self._write(read_at_ns)
         finally:
             if self.spool:
                 self.spool.close()
@@ -179,12 +183,40 @@ class _Run:
             self._skip(skipped.path, skipped.reason)
         self.progress.found(len(found.files))
         self.progress.stage("Reading documents")
+        stands = {
+            file.path: record
+            for file in found.files
+            if self.known and (record := self.known.unchanged(file.path, file.stamp)) is not None
+        }
+        read = self._read([file for file in found.files if file.path not in stands])
         for file in found.files:
-            try:
-                self._read_file(file)
-            except Unavailable as reason:
-                self._skip(file.path, str(reason))
-                self.progress.read(file.path, 0)
+            record = stands.get(file.path)
+            size, reused = 0, True
+            if record is None:
+                document = next(read)
+                if isinstance(document, str):
+                    self._skip(file.path, document)
+                    self.progress.read(file.path, 0)
+                    continue
+                record = self._recorded(file.path, document)
+                size, reused = record.size, document.unchanged
+            self.records[file.path] = record
+            if record.chunks and reused:
+                self.reused.add(file.path)
+            if record.reason:
+                self._skip(file.path, record.reason)
+            self.progress.read(file.path, size)
+
+    def _check_read(self) -> None:
+        if any(record.chunks for record in self.records.values()):
+            return
+        skipped = sum(len(paths) for paths in self.skipped.values())
+        raise BedivereError(
+            ErrorCode.NOTHING_INDEXED,
+            f"No document with text was found ({self._counted(skipped)} skipped); "
+            "the old table, if any, is untouched."
+            + "".join(f" {self._counted(group.files)}: {group.reason}." for group in self._skipped_groups()[:3]),
+        )
 
     def _find(self) -> sources.Found:
         options = self.options
@@ -198,51 +230,38 @@ class _Run:
             database=options.database,
         )
 
-    def _read_file(self, file: SourceFile) -> None:
-        record = self.known.unchanged(file.path, file.stamp) if self.known else None
-        size = 0
-        if record is None:
-            content = sources.read(file)
-            size = content.stamp.size
-            before = self.known.files.get(file.path) if self.known else None
-            if before is not None and before.sha256 == content.sha256:
-                record = replace(before, **asdict(content.stamp))
-            else:
-                self.records[file.path] = self._parse(file, content)
-        if record is not None:
-            self.records[file.path] = record
-            if record.chunks:
-                self.reused.add(file.path)
-        reason = self.records[file.path].reason
-        if reason:
-            self._skip(file.path, reason)
-        self.progress.read(file.path, size)
+    def _read(self, files: Sequence[SourceFile]) -> Iterator[ReadDocument | str]:
+        """Each of `files` in order as it was read, or why it is not there; the rows go to the spool on the way."""
+        wanted = (Wanted(file, before.sha256 if (before := self._before(file.path)) else None) for file in files)
+        calls = (Call(task, task.bytes) for task in reading.tasks(wanted, self.scope, self.options.base_url))
+        total = sum(file.stamp.size for file in files)
+        paths = iter(files)
+        for readings in self.workers.map(reading.read, calls, total):
+            made = {
+                (self.scope.prefix, file.path): SpooledDocument(document.sha256, document.metadata)
+                # Documents first: what ends first must not take a path that belongs to the next task.
+                for document, file in zip(readings.documents, paths, strict=False)
+                if not isinstance(document, str) and document.chunks
+            }
+            if readings.batch is not None:
+                self._spool().add(readings.batch, made)
+                self.progress.wrote(readings.batch.num_rows)
+            yield from readings.documents
 
-    def _parse(self, file: SourceFile, content: sources.Content) -> FileRecord:
-        parsed = None
-        reason = None
-        try:
-            read = None if file.offset is None else jsonl.parse
-            parsed = rows.read_document(
-                file.path, content.data, content.sha256, self.scope, self.options.base_url, read
-            )
-        except Unreadable as error:
-            reason = str(error)
-        except Exception as error:
-            # One odd file must not cost the others their index; the reason names the fault for a report.
-            reason = f"its reader failed ({type(error).__name__})"
-        count = parsed.batch.num_rows if parsed else 0
-        if parsed and count:
-            spooled = SpooledDocument(content.sha256, parsed.metadata)
-            self._spool().add(parsed.batch, {(self.scope.prefix, file.path): spooled})
-            self.progress.wrote(count)
+    def _recorded(self, path: str, document: ReadDocument) -> FileRecord:
+        before = self._before(path)
+        if before is not None and document.unchanged:
+            return replace(before, **asdict(document.stamp))
         return FileRecord(
-            sha256=content.sha256,
-            chunks=count,
-            reason=reason if count or reason else EMPTY,
-            metadata=parsed.metadata if parsed and count else "{}",
-            **asdict(content.stamp),
+            sha256=document.sha256,
+            chunks=document.chunks,
+            reason=document.reason,
+            metadata=document.metadata,
+            **asdict(document.stamp),
         )
+
+    def _before(self, path: str) -> FileRecord | None:
+        return self.known.files.get(path) if self.known else None
 
     def _spool(self) -> Spool:
         """Opened with the first row, so that a run that changes nothing writes nothing."""
@@ -282,9 +301,16 @@ class _Run:
             questions = self.vectors.questions(spool, self.progress)
             schema, batches = self.vectors.attached(schema, batches)
         self.progress.stage("Writing the table")
-        table = lance.write(generation, self.folder.table, batches, schema, self.progress.stage, questions)
-        lance.check(table, spool.rows, provenance)
-        Companions.of(spool.read()).save(generation / self.folder.link.name)
+        with companions.gathering(spool, self.workers) as gathered:
+
+            def stage(name: str) -> None:
+                self.progress.stage(name)
+                # Indexing takes the most memory of all: what counts the words is through, and its processes gone.
+                gathered.result()
+
+            table = lance.write(generation, self.folder.table, batches, schema, stage, questions)
+            lance.check(table, spool.rows, provenance)
+            gathered.result().save(generation / self.folder.link.name)
         spool.file.unlink()
         state.save(generation / STATE, State(scopes))
         self.progress.stage("Swapping it in")

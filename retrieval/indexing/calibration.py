@@ -86,11 +86,11 @@ def calibration(foreign: Sequence[float], own: Sequence[float]) -> dict[str, Any
 def stored(vocabulary: bytes, record: Mapping[str, Any] | None, *, embedded: bool) -> Calibrated:
     """What a search of a table will read: of the file of its words, and of the `calibration` kept with its vectors.
 
-    Raises `ValueError` where the file is damaged.
+    Raises `ValueError` where the file is none.
     """
     measured = record or {}
     return Calibrated(
-        words=Vocabulary.load(vocabulary).words,
+        words=Vocabulary.words_in(vocabulary),
         threshold=THRESHOLDS["hybrid" if embedded else "text"],
         noise=measured.get(NOISE),
         signal=measured.get(SIGNAL),

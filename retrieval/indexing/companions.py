@@ -4,18 +4,32 @@
 # pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownParameterType=false
 from __future__ import annotations
 
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Generator, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Event
+from typing import Final
 
 import pyarrow as pa
 
 from retrieval.catalog import Catalog
 from retrieval.indexing.catalog import CatalogBuilder
+from retrieval.indexing.spool import Spool, batch_of
 from retrieval.indexing.vocabulary import VocabularyBuilder
+from retrieval.indexing.workers import Call, Workers
 from retrieval.schema import CATALOG_FILE, COMPANIONS, VOCABULARY_FILE
 from retrieval.search.vocabulary import Vocabulary
+
+_WORDS: Final = ("search_text", "idents")
+
+_CHUNK_BYTES: Final = 1_000
+"""What a chunk is taken for when work is weighed: a bit less than they are on average."""
+
+
+class _Stopped(Exception):
+    """The table cannot be written: nobody waits for its companions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +44,7 @@ class Companions:
         """Those of the rows in `batches`, of `rows.SCHEMA`: the same for the same rows."""
         words, documents = VocabularyBuilder(), CatalogBuilder()
         for batch in batches:
-            texts, names = batch.column("search_text").to_pylist(), batch.column("idents").to_pylist()
-            for text, idents in zip(texts, names, strict=True):
-                words.add(text or "", idents or "")
+            _count(words, batch)
             documents.add(batch)
         return cls(words.to_bytes(), documents.to_bytes())
 
@@ -42,6 +54,52 @@ class Companions:
         folder.mkdir()
         (folder / VOCABULARY_FILE).write_bytes(self.vocabulary)
         (folder / CATALOG_FILE).write_bytes(self.catalog)
+
+
+@contextmanager
+def gathering(spool: Spool, workers: Workers) -> Generator[Future[Companions]]:
+    """Makes those of the rows in `spool`, finished, while the block does something else; given up where that fails."""
+    stop = Event()
+
+    def unless_stopped(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            if stop.is_set():
+                raise _Stopped
+            yield batch
+
+    def gather() -> Companions:
+        if not workers.useful(spool.rows * _CHUNK_BYTES):
+            return Companions.of(unless_stopped(spool.read()))
+        words, documents = VocabularyBuilder(), CatalogBuilder()
+        calls = [
+            Call((spool.file, number), spool.rows * _CHUNK_BYTES // spool.batch_count)
+            for number in range(spool.batch_count)
+        ]
+        counted = workers.map(counted_words, calls, spool.rows * _CHUNK_BYTES)
+        for batch, some in zip(unless_stopped(spool.read()), counted, strict=True):
+            words.merge(some)
+            documents.add(batch)
+        # They have no more to do, and their memory is wanted elsewhere.
+        workers.close()
+        return Companions(words.to_bytes(), documents.to_bytes())
+
+    with ThreadPoolExecutor(1, "bedivere-companions") as thread:
+        try:
+            yield thread.submit(gather)
+        finally:
+            stop.set()
+
+
+def counted_words(place: tuple[Path, int]) -> VocabularyBuilder:
+    """The words of one batch of a spool, by its file and the number of the batch."""
+    words = VocabularyBuilder()
+    _count(words, batch_of(*place, _WORDS))
+    return words
+
+
+def _count(words: VocabularyBuilder, batch: pa.RecordBatch) -> None:
+    for text, idents in zip(*(batch.column(name).to_pylist() for name in _WORDS), strict=True):
+        words.add(text or "", idents or "")
 
 
 def files(place: Path) -> dict[str, bytes]:

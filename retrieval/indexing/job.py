@@ -28,6 +28,8 @@ class Options:
     """Whether the table has vectors; None: if it has them already."""
     endpoint: Endpoint | None = field(default=None, compare=False)
     """Who makes vectors, of which model."""
+    workers: int | None = None
+    """Processes that read documents side by side, at most; None: as many as there are cores for this one."""
 
     @property
     def holds_lines(self) -> bool:

@@ -4,6 +4,7 @@
 # pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownParameterType=false
 from __future__ import annotations
 
+import ctypes
 import json
 import logging
 import warnings
@@ -72,6 +73,7 @@ def write(
     """
     table = lancedb.connect(folder).create_table(name, pa.RecordBatchReader.from_batches(schema, batches))
     on_stage("Indexing")
+    _give_back()
     for column, config in FULL_TEXT.items():
         table.create_index(column, config=config)
     recall = None
@@ -91,6 +93,13 @@ def write(
         warnings.filterwarnings("ignore", r"optimize\(cleanup_older_than=0\)", UserWarning)
         table.optimize(cleanup_older_than=timedelta(0))
     return table
+
+
+def _give_back() -> None:
+    """Returns to the system the memory that writing has left: glibc keeps it, and indexing would take as much again."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
 
 
 def check(table: Table, rows: int, provenance: Provenance) -> None:

@@ -39,8 +39,8 @@ _MAX_CRUMB_CHARS: Final = 200
 _RESERVED: Final = frozenset({*COLUMNS, VECTOR_COLUMN})
 _MAX_NAME: Final = 64
 _NOT_ROWS: Final = frozenset(
-    "build catalog companions embedder generation job lance sources spool state table_vectors vector_index vectors "
-    "vocabulary".split()
+    "build calibration catalog companions embedder generation job lance provenance reading sources spool state "
+    "table_vectors vector_index vectors vocabulary whole worker workers".split()
 )
 """Modules of this package that find, keep and place rows, but do not make them."""
 

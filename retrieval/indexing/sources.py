@@ -7,7 +7,7 @@ import os
 import stat
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import BinaryIO, Final
 
 from pathspec import GitIgnoreSpec
@@ -42,7 +42,7 @@ class SourceFile:
     """
 
     path: str
-    location: Path
+    location: str
     stamp: Stamp
     offset: int | None = None
 
@@ -134,7 +134,7 @@ def find_lines(
                     continue
                 if path is not None and included(path) and not excluded(path):
                     # The times and the inode are the file's: where they are those of the last run, no line has changed.
-                    files[path] = SourceFile(path, source, replace(found, size=size), start)
+                    files[path] = SourceFile(path, str(source), replace(found, size=size), start)
     except OSError as error:
         raise BedivereError(
             ErrorCode.SOURCE_NOT_FOUND, f"The file to index cannot be read: {_reason(error)}."
@@ -280,7 +280,7 @@ class _Walk:
         except OSError as error:
             self.skip(path, _reason(error))
             return
-        suffix = PurePosixPath(path).suffix.lower()
+        suffix = _suffix(path)
         if not stat.S_ISREG(found.st_mode):
             self.skip(path, "not a regular file")
         elif suffix not in self.suffixes:
@@ -291,7 +291,14 @@ class _Walk:
             self.skip(path, "another file has the same name in composed Unicode")
         else:
             self.taken.add(location)
-            self.files[path] = SourceFile(path, Path(location), Stamp.of(found))
+            self.files[path] = SourceFile(path, location, Stamp.of(found))
+
+
+def _suffix(path: str) -> str:
+    """The suffix of a relative path in lower case, as pathlib has it, whose objects are too dear for each of a walk."""
+    name = path.rpartition("/")[2]
+    dot = name.rfind(".")
+    return name[dot:].lower() if 0 < dot < len(name) - 1 else ""
 
 
 def _matcher(patterns: Iterable[str], *, empty: bool) -> Callable[[str], bool]:

@@ -4,7 +4,7 @@
 # pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownParameterType=false
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Collection, Generator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -33,17 +33,25 @@ def keys_of(batch: pa.RecordBatch) -> list[DocumentKey]:
     return [(prefix_of(row_id, path, ordinal), path) for row_id, path, ordinal in zip(*columns, strict=True)]
 
 
+def batch_of(file: Path, number: int, columns: Collection[str] = SCHEMA.names) -> pa.RecordBatch:
+    """One batch of a finished spool, from 0 on, by some of its columns: any process may read it."""
+    options = pa.ipc.IpcReadOptions(included_fields=[SCHEMA.get_field_index(name) for name in columns])
+    with pa.OSFile(str(file), "rb") as stream:
+        return pa.ipc.open_file(stream, options=options).get_batch(number)
+
+
 class Spool:
     """Collects rows of `rows.SCHEMA` in a file; gives them back in order, with the documents' own columns added."""
 
     def __init__(self, file: Path) -> None:
         self.file = file
         self.rows = 0
+        self.batch_count = 0
         self.documents: dict[DocumentKey, SpooledDocument] = {}
         self._waiting: list[pa.RecordBatch] = []
         self._waiting_rows = 0
         self._sink = pa.OSFile(str(file), "wb")
-        self._writer = pa.ipc.new_stream(self._sink, SCHEMA, options=pa.ipc.IpcWriteOptions(compression="lz4"))
+        self._writer = pa.ipc.new_file(self._sink, SCHEMA, options=pa.ipc.IpcWriteOptions(compression="lz4"))
 
     def add(self, batch: pa.RecordBatch, documents: Mapping[DocumentKey, SpooledDocument]) -> None:
         """Takes rows in, and what is known of their documents."""
@@ -51,12 +59,13 @@ class Spool:
         self.rows += batch.num_rows
         self._waiting.append(batch)
         self._waiting_rows += batch.num_rows
-        if self._waiting_rows >= BATCH_ROWS:
-            self._write()
+        while self._waiting_rows >= BATCH_ROWS:
+            self._write(BATCH_ROWS)
 
     def finish(self) -> None:
         """Completes the file; nothing is added after."""
-        self._write()
+        if self._waiting_rows:
+            self._write(self._waiting_rows)
         self.close()
 
     def close(self) -> None:
@@ -66,8 +75,8 @@ class Spool:
 
     def read(self) -> Generator[pa.RecordBatch]:
         """The rows by the batch, in `rows.SCHEMA`; once finished, and as often as wanted."""
-        with pa.OSFile(str(self.file), "rb") as stream, pa.ipc.open_stream(stream) as reader:
-            yield from reader
+        for number in range(self.batch_count):
+            yield batch_of(self.file, number)
 
     def own_columns(self) -> OwnColumns:
         columns = OwnColumns()
@@ -98,8 +107,10 @@ class Spool:
             last = key
         return values
 
-    def _write(self) -> None:
-        if self._waiting:
-            whole = pa.concat_batches(self._waiting)
-            self._writer.write_batch(whole)
-        self._waiting, self._waiting_rows = [], 0
+    def _write(self, count: int) -> None:
+        """Writes `count` of the waiting rows: how they were added leaves no trace in the table."""
+        whole = pa.concat_batches(self._waiting)
+        self._writer.write_batch(whole.slice(0, count))
+        self.batch_count += 1
+        self._waiting_rows -= count
+        self._waiting = [whole.slice(count)] if self._waiting_rows else []

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Final
 
 from retrieval.search import text as lexicon
-from retrieval.search.vocabulary import FORMAT, MAGIC, MAX_IDENTIFIERS, MAX_STEMS, MAX_TOKEN, stem, tokens
+from retrieval.search.vocabulary import FORMAT, MAGIC, MAX_IDENTIFIERS, MAX_STEMS, MAX_TOKEN, TOKEN, stem, tokens
 
 _MAX_FORMS: Final = 8
 """Forms of a stem that are kept: the commonest are what a reader would write."""
@@ -28,12 +28,14 @@ class VocabularyBuilder:
     def add(self, search_text: str, idents: str) -> None:
         """Takes one chunk, by its columns of these names."""
         self._chunks += 1
-        words = {match.group() for match in tokens(search_text.lower())}
-        for word in words - self._stem_of.keys():
-            self._stem_of[word] = stem(word)
+        lower = search_text.lower()
+        words = _words(lower)
+        for word in words:
+            # Not by the difference of the sets, which would look at every word that is known, for each chunk.
+            if word not in self._stem_of:
+                self._stem_of[word] = stem(word)
         self._forms.update(words)
         self._stems.update({self._stem_of[word] for word in words})
-        lower = search_text.lower()
         for name in set(idents.split()):
             if _SHORTEST_IDENTIFIER <= len(name) <= MAX_TOKEN:
                 self._identifiers[name] += 1
@@ -41,6 +43,16 @@ class VocabularyBuilder:
                 written = name if place < 0 else search_text[place : place + len(name)]
                 # The least of its spellings, so that the order of the chunks does not count.
                 self._written[name] = min(written, self._written.get(name, written))
+
+    def merge(self, other: VocabularyBuilder) -> None:
+        """Takes the chunks that another one was given."""
+        self._chunks += other._chunks
+        self._forms.update(other._forms)
+        self._stems.update(other._stems)
+        self._stem_of.update(other._stem_of)
+        self._identifiers.update(other._identifiers)
+        for name, written in other._written.items():
+            self._written[name] = min(written, self._written.get(name, written))
 
     def to_bytes(self) -> bytes:
         """UTF-8 text: a line of what it is, then one a stem, with its chunks and its forms, then one an identifier."""
@@ -60,3 +72,10 @@ class VocabularyBuilder:
         lines = ["\t".join((name, str(self._stems[name]), *forms.get(name, ()))) for name in names]
         lines += [f"{name}\t{self._identifiers[name.lower()]}" for name in sorted(real)]
         return "".join(f"{line}\n" for line in (head, *lines)).encode()
+
+
+def _words(text: str) -> set[str]:
+    """The words of `text` that are counted, in lower case as it is; see `tokens`."""
+    if not text.isascii():
+        return {match.group() for match in tokens(text)}
+    return {word for word in TOKEN.findall(text) if len(word) <= MAX_TOKEN}

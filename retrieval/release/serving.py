@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from retrieval.errors import BedivereError, ErrorCode
 from retrieval.release.disk import SyncFolder, hold, remove
 from retrieval.release.manifest import Manifest, Pointer, damaged
-from retrieval.release.store import Store
+from retrieval.release.store import Reader
 from retrieval.release.sync import PartMissing, Patience, Progress, SyncFigures, fetch, read_pointer
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class Serving:
 
 
 def bring_current(
-    store: Store,
+    store: Reader,
     releases: SyncFolder,
     settings: Settings,
     serving: Serving | None,
@@ -69,7 +69,7 @@ def bring_current(
 
 
 def _sync(
-    store: Store,
+    store: Reader,
     releases: SyncFolder,
     settings: Settings,
     found: tuple[Pointer, str],

@@ -16,11 +16,16 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 from urllib.parse import unquote, urlsplit
 
 from retrieval.errors import BedivereError, ErrorCode
 from retrieval.release.faults import ABSENT, code_of, failure
+
+if TYPE_CHECKING:
+    from retrieval.release.folder import FolderStore
+
+T = TypeVar("T")
 
 PIECE_BYTES: Final = 16 * 1024 * 1024
 """A larger file goes to S3 in pieces of this size, each of them checked and tried again by itself."""
@@ -69,8 +74,8 @@ class TooLarge(BedivereError):
         self.tag = tag
 
 
-class Store(Protocol):
-    """Keys are relative to the store's prefix and use `/`.
+class Reader(Protocol):
+    """What serves of a store: keys are relative to the store's prefix and use `/`.
 
     Every method raises `BedivereError`: STORE_DENIED (`Denied` where it is the policy; expired or missing credentials),
     STORE_NOT_FOUND (no such bucket or folder), STORE_UNREACHABLE (network, 5xx and throttling after the retries) or
@@ -88,6 +93,10 @@ class Store(Protocol):
         """The object's bytes. Raises `KeyError` at once where there is none; a body that is cut short raises
         STORE_UNREACHABLE."""
         ...
+
+
+class Store(Reader, Protocol):
+    """A store that is written to as well; the same holds for each of its methods."""
 
     def put(self, key: str, data: bytes, *, if_tag: str | None = None, if_absent: bool = False) -> str:
         """Writes a small object and returns its tag. Raises `Conflict` where the condition does not hold."""
@@ -125,6 +134,11 @@ def open_store(uri: str) -> Store:
     Raises `BedivereError` INVALID_ARGUMENT for any other address; for S3 also SETTING_INVALID and STORE_DENIED where
     the settings of AWS cannot be used.
     """
+    return opened(uri, S3Store)
+
+
+def opened(uri: str, s3: Callable[[str, str], T]) -> T | FolderStore:
+    """The folder at `uri`, or what `s3` makes of the bucket and the prefix there; raises as `open_store`."""
     try:
         parts = urlsplit(uri)
     except ValueError:
@@ -146,7 +160,7 @@ def open_store(uri: str) -> Store:
         raise _unusable("a bucket's name is 3 to 63 lower-case letters, digits, dots and hyphens")
     if prefix and (len(prefix) > _MAX_PREFIX or not _PREFIX.fullmatch(prefix) or {".", ".."} & set(prefix.split("/"))):
         raise _unusable("a prefix is made of letters, digits and !_.*'()=+@- between single slashes, none of them .. ")
-    return S3Store(bucket, prefix)
+    return s3(bucket, prefix)
 
 
 def _unusable(reason: str) -> BedivereError:

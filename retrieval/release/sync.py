@@ -18,7 +18,7 @@ from typing import Final, Generic, TypeVar
 from retrieval.errors import BedivereError, ErrorCode
 from retrieval.release.disk import SyncFolder, disk_errors
 from retrieval.release.manifest import MAX_POINTER_BYTES, POINTER_KEY, Manifest, Part, Pointer, damaged
-from retrieval.release.store import Store
+from retrieval.release.store import Reader
 from retrieval.release.unpack import unpack
 
 PARALLEL: Final = 4
@@ -74,7 +74,7 @@ class _Stopped(Exception):
 
 
 def read_pointer(
-    store: Store, *, unless_tag: str | None = None, patience: Patience | None = None
+    store: Reader, *, unless_tag: str | None = None, patience: Patience | None = None
 ) -> tuple[Pointer, str] | None:
     """The current release and the pointer's tag; None where the tag is still `unless_tag`.
 
@@ -99,7 +99,7 @@ def read_pointer(
 
 
 def fetch(
-    store: Store,
+    store: Reader,
     manifest: Manifest,
     folder: Path,
     *,
@@ -137,7 +137,7 @@ class _Download:
     """All parts of one release into one folder, by a few threads that end with the first failure."""
 
     def __init__(
-        self, store: Store, manifest: Manifest, folder: Path, on_progress: Progress | None, patience: Patience
+        self, store: Reader, manifest: Manifest, folder: Path, on_progress: Progress | None, patience: Patience
     ) -> None:
         self._store = store
         self._manifest = manifest

@@ -16,7 +16,8 @@ from typing import IO, Any, Final, cast
 from retrieval.errors import BedivereError
 from retrieval.release.manifest import Part, damaged
 
-_READ_BYTES: Final = 1 << 18
+# More would be mapped and unmapped by the system each time, which costs as much as unpacking itself.
+_READ_BYTES: Final = 1 << 15
 _BLOCK_BYTES: Final = 512
 # What tar writes around a file: its header, and a long name's own header and content.
 _OVERHEAD_BYTES: Final = 8 * _BLOCK_BYTES

@@ -16,6 +16,8 @@ DEPTH: Final = 50
 
 Why = Literal["text", "vector", "both", "exact"]
 
+_NOWHERE: Final = (None, None)
+
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
@@ -43,21 +45,21 @@ def fuse(text: Sequence[Row], vector: Sequence[Row]) -> list[Ranked]:
     The best rows come in the same order however many more than `DEPTH` are passed.
     """
     by_text, by_vector = _places(text), _places(vector)
+    both = bool(text and vector)
     ranked: list[Ranked] = []
-    for key in by_text | by_vector:
-        places = [place for place in (by_text.get(key), by_vector.get(key)) if place]
-        row = places[0][1]
-        text_rank, text_row = by_text.get(key, (None, None))
-        vector_rank, vector_row = by_vector.get(key, (None, None))
+    for key, (_, its) in (by_text | by_vector).items():
+        text_rank, text_row = by_text.get(key, _NOWHERE)
+        vector_rank, vector_row = by_vector.get(key, _NOWHERE)
+        row = text_row or its
         ranked.append(
             Ranked(
-                row=row,
-                score=_fused([rank for rank, _ in places]) if text and vector else row.score,
-                why="both" if len(places) == 2 else "text" if text_row else "vector",
-                text_rank=text_rank,
-                text_score=text_row.score if text_row else None,
-                vector_rank=vector_rank,
-                vector_score=vector_row.score if vector_row else None,
+                row,
+                _fused([rank for rank in (text_rank, vector_rank) if rank]) if both else row.score,
+                "both" if text_row and vector_row else "text" if text_row else "vector",
+                text_rank,
+                text_row.score if text_row else None,
+                vector_rank,
+                vector_row.score if vector_row else None,
             )
         )
     return sorted(ranked, key=lambda one: (-one.score, one.row.id))

@@ -26,9 +26,12 @@ def exact_first(ranked: Sequence[Ranked], question: str) -> list[Ranked]:
     What it names are identifiers, as written but for upper and lower case; of a document that is called so, all rows
     hold the name, and come before those that only mention it. Otherwise the order stays.
     """
+    needles = _needles(question)
+    if not needles:
+        return list(ranked)
     held = [0] * len(ranked)
     called: set[int] = set()
-    for needle, hyphenated in _needles(question).items():
+    for needle, hyphenated in needles.items():
         pattern = _pattern(needle)
         named = {place for place, one in enumerate(ranked) if not hyphenated and _is_called(one, needle)}
         called |= named

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import Final
 
 from retrieval.search import text as lexicon
@@ -11,12 +12,15 @@ from retrieval.search import text as lexicon
 SNIPPET_CHARS: Final = 280
 
 _WORD: Final = re.compile(r"\w+")
+_BEYOND_ASCII: Final = re.compile(r"[^\W\x00-\x7f]")
 # Adornment to a reader: underlines and table rules, and the headings that a hit names beside its snippet.
 _RULES: Final = re.compile(r"^[ \t]*[|:=~^+-][|:=~^+\- \t]*$", re.MULTILINE)
 _OPENING_HEADINGS: Final = re.compile(r"\A(?:\s*#{1,6} [^\n]*(?:\n|\Z))+")
 _ELLIPSIS: Final = "…"
 _ENDINGS: Final = tuple("ations ation ating ates ated ate ings ing ies ied ers er es ed ly s e y".split())
 _SHORTEST_STEM: Final = 3
+_MANY_STEMS: Final = 24
+_FIRST: Final = 3
 # Choosing a window is quadratic in the matches; a chunk of ours has far fewer, a table of others may hold whole books.
 _MAX_SPANS: Final = 200
 _MAX_SCANNED: Final = 100_000
@@ -26,16 +30,13 @@ _LEAST_KEPT: Final = 40
 
 def matched_spans(text: str, question: str) -> list[tuple[int, int]]:
     """Where words of `question`, in any of their forms, stand in `text`: (start, end) character offsets, in order."""
-    wanted = _stems(question)
-    return [match.span() for match in _candidates(wanted).finditer(text) if _matches(match.group(), wanted)]
+    return [(start, start + len(word)) for start, word in _matching(text, question)]
 
 
 def matched_words(text: str, question: str) -> list[str]:
     """The telling words of `question`, case-folded, once each and in its order, that stand in `text` in any form."""
-    text = text[:_MAX_SCANNED]
-    held = {_stem(text[start:end]) for start, end in matched_spans(text, question)}
-    terms = lexicon.words(lexicon.telling(lexicon.nfc(question)))
-    return [term for term in dict.fromkeys(terms) if _stem(term) in held]
+    held = {_stem(word) for _, word in _matching(text[:_MAX_SCANNED], question)}
+    return [term for term in _terms(question) if _stem(term) in held]
 
 
 def snippet(text: str, question: str, limit: int = SNIPPET_CHARS) -> str:
@@ -83,11 +84,88 @@ def _to_word_end(text: str, start: int, end: int) -> int:
     return space if space > start + _LEAST_KEPT else end
 
 
+def _matching(text: str, question: str) -> Iterator[tuple[int, str]]:
+    """Where each word of `text` begins that matches one of `question`, and the word, in order."""
+    wanted = _stems(question)
+    beginnings = _beginnings(wanted)
+    if beginnings is not None and len(wanted) > _MANY_STEMS:
+        words = _words_by_beginning(text, _first_letters(wanted))
+    elif beginnings is not None and (text.isascii() or not _BEYOND_ASCII.search(text)):
+        words = _plain_words(text, beginnings)
+    else:
+        words = ((match.start(), match.group()) for match in _candidates(wanted).finditer(text))
+    return ((start, word) for start, word in words if _matches(word, wanted))
+
+
+def _plain_words(text: str, beginnings: re.Pattern[str]) -> list[tuple[int, str]]:
+    """The same words as of `_candidates`, in a text whose letters are all ASCII: most are, and this is much quicker."""
+    found: dict[int, str] = {}
+    for match in beginnings.finditer(text.lower()):
+        start, end = match.span()
+        if not (start and _is_of_word(text[start - 1])):
+            found[start] = text[start:end]
+    underscore = text.find("_")
+    while underscore >= 0:
+        start, end = underscore, underscore + 1
+        while start and _is_of_word(text[start - 1]):
+            start -= 1
+        while end < len(text) and _is_of_word(text[end]):
+            end += 1
+        found[start] = text[start:end]
+        underscore = text.find("_", end)
+    return sorted(found.items())
+
+
+def _words_by_beginning(text: str, letters: frozenset[str]) -> Iterator[tuple[int, str]]:
+    """Those of all words that may match, as they begin as a stem does: quicker than to look for hundreds of stems."""
+    for match in _WORD.finditer(text):
+        word = match.group()
+        plain = word.lower()
+        begins = plain[:1] in letters or plain[:2] in letters or plain[:_FIRST] in letters
+        # An identifier is looked at for its parts, and a word with a letter beyond ASCII because accents do not count.
+        if begins or "_" in word or not word.isascii():
+            yield match.start(), word
+
+
+def _is_of_word(letter: str) -> bool:
+    return letter.isalnum() or letter == "_"
+
+
+# What depends on the question alone is asked for with each hit of its reply.
+
+
+@lru_cache(maxsize=16)
+def _terms(question: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(lexicon.words(lexicon.telling(lexicon.nfc(question)))))
+
+
+@lru_cache(maxsize=16)
 def _stems(question: str) -> frozenset[str]:
-    terms = lexicon.words(lexicon.telling(lexicon.nfc(question)))
-    return frozenset(_stem(term) for term in terms) | frozenset(lexicon.phrases(question))
+    return frozenset(_stem(term) for term in _terms(question)) | frozenset(lexicon.phrases(question))
 
 
+@lru_cache(maxsize=16)
+def _beginnings(wanted: frozenset[str]) -> re.Pattern[str] | None:
+    """Finds words that begin with a stem, or hold one, in lower case; None where a stem is not all ASCII letters.
+
+    It begins with letters and nothing else, so that no place has to be tried at which none of them stands.
+    """
+    if not wanted or not all(stem.isascii() and stem.isalnum() for stem in wanted):
+        return None
+    return re.compile(rf"(?:{'|'.join(sorted(wanted))})\w*+")
+
+
+@lru_cache(maxsize=16)
+def _first_letters(wanted: frozenset[str]) -> frozenset[str]:
+    return frozenset(stem[:_FIRST] for stem in wanted)
+
+
+@lru_cache(maxsize=16)
+def _unspaced(wanted: frozenset[str]) -> tuple[str, ...]:
+    return tuple(term for term in wanted if lexicon.is_unspaced(term))
+
+
+@lru_cache(maxsize=16)
 def _candidates(wanted: frozenset[str]) -> re.Pattern[str]:
     """Finds the words that may match: a stem is the beginning of its word, so that most words need no stemming."""
     if not all(stem.isascii() for stem in wanted):
@@ -105,9 +183,10 @@ def _matches(word: str, wanted: frozenset[str]) -> bool:
     # Identifiers are one word to a reader and several to the index; unspaced scripts have no words at all.
     if "_" in word:
         return any(_stem(part) in wanted for part in word.split("_"))
-    return any(lexicon.is_unspaced(term) and (term in word or word in term) for term in wanted)
+    return any(term in word or word in term for term in _unspaced(wanted))
 
 
+@lru_cache(maxsize=4096)
 def _stem(word: str) -> str:
     """`word` without its commonest English ending: enough to point at it, the index has a better one to find it."""
     word = lexicon.fold(word).casefold()

@@ -111,10 +111,7 @@ class Vocabulary:
         if len(data) > MAX_BYTES:
             raise ValueError("the vocabulary is larger than one is written")
         head, _, body = data.decode().partition("\n")
-        fields = head.split("\t")
-        if len(fields) != 6 or fields[:2] != [MAGIC, str(FORMAT)]:
-            raise ValueError("the file is no vocabulary of this format")
-        chunks, left_out, stem_count, identifier_count = (int(field) for field in fields[2:])
+        chunks, left_out, stem_count, identifier_count = _counts(head)
         lines = body.split("\n")
         whole = len(lines) == stem_count + identifier_count + 1 and not lines.pop()
         if not whole or stem_count > MAX_STEMS or identifier_count > MAX_IDENTIFIERS:
@@ -139,6 +136,11 @@ class Vocabulary:
     def words(self) -> int:
         """How many it knows, all forms of one counted once."""
         return len(self._stems)
+
+    @staticmethod
+    def words_in(data: bytes) -> int:
+        """`words` of a vocabulary that was written, without reading it. Raises `ValueError` where it is none."""
+        return _counts(data.partition(b"\n")[0].decode())[2]
 
     def frequency(self, word: str) -> int:
         """Chunks that hold a form of `word`, one token; 0 where the index does not know it."""
@@ -253,6 +255,15 @@ class Vocabulary:
         return [
             word for word in words if len(word) >= _SHORTEST_PART and not self.frequency(word) and not is_english(word)
         ]
+
+
+def _counts(head: str) -> tuple[int, int, int, int]:
+    """Chunks, chunks of the commonest stem left out, stems and identifiers, of a vocabulary's first line."""
+    fields = head.split("\t")
+    if len(fields) != 6 or fields[:2] != [MAGIC, str(FORMAT)]:
+        raise ValueError("the file is no vocabulary of this format")
+    chunks, left_out, stems, identifiers = map(int, fields[2:])
+    return chunks, left_out, stems, identifiers
 
 
 def _begins(question: str, start: int, stop: int) -> bool:

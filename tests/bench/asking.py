@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
@@ -36,7 +36,12 @@ Record = dict[str, Any]
 
 def search_event(question: str) -> dict[str, Any]:
     """What API Gateway hands the handler when an agent calls `lancedb_search`."""
-    return _event("tools/call", {"name": _TOOL, "arguments": {"query": question, "limit": LIMIT}}, {"mcp-name": _TOOL})
+    return call_event(_TOOL, {"query": question, "limit": LIMIT})
+
+
+def call_event(tool: str, arguments: Mapping[str, object]) -> dict[str, Any]:
+    """The same for any tool."""
+    return _event("tools/call", {"name": tool, "arguments": arguments}, {"mcp-name": tool})
 
 
 def list_event() -> dict[str, Any]:

@@ -18,7 +18,7 @@ Moments = dict[str, tuple[float, float]]
 WATCHED: Final = {
     "handler.app": {"create_app": "app made"},
     "retrieval.settings": {"load_settings": "settings read"},
-    "retrieval.release.store": {"open_store": "S3 client made"},
+    "retrieval.release.s3_reader": {"open_reader": "S3 client made"},
     "retrieval.release.sync": {"read_pointer": "pointer read", "fetch": "release fetched"},
     "retrieval.core": {"open_table": "table opened"},
     "retrieval.table": {"Table.vocabulary": "vocabulary read", "Table.search_text": "first query"},

@@ -1,5 +1,7 @@
 """The Lambda handler under the real runtime emulator, behind a small API Gateway of our own, as a URL.
 
+It runs on what the image would hold, see `image_tree`, and can import nothing else.
+
 The emulator's binary comes from the wheel of aws-sam-cli, which pins what Bedivere needs newer, so only the wheel is
 fetched, once, into build/. Emulator and gateway listen on loopback only.
 """
@@ -28,6 +30,7 @@ from typing import Any
 import httpx2
 
 from tests.e2e.conftest import clean_environment
+from tests.e2e.image_tree import ImageTree, image_tree
 from tests.e2e.listening import free_ports, wait_until_it_listens
 from tests.lambda_bridge import http_event
 
@@ -109,6 +112,7 @@ def emulated(environment: Mapping[str, str], folder: Path) -> Generator[Emulated
     One environment answers one request at a time: a second that comes meanwhile waits.
     """
     log = folder / "function.log"
+    tree = image_tree(folder / "task")
     front, runtime = free_ports(2)
     command = [
         str(binary()),
@@ -117,6 +121,7 @@ def emulated(environment: Mapping[str, str], folder: Path) -> Generator[Emulated
         "--runtime-api-address",
         f"127.0.0.1:{runtime}",
         sys.executable,
+        "-S",
         "-m",
         "awslambdaric",
         HANDLER,
@@ -126,7 +131,7 @@ def emulated(environment: Mapping[str, str], folder: Path) -> Generator[Emulated
         subprocess.Popen(
             command,
             cwd=folder,
-            env=_function_environment(environment),
+            env=_function_environment(tree, environment),
             stdout=output,
             stderr=output,
             start_new_session=True,
@@ -140,7 +145,7 @@ def emulated(environment: Mapping[str, str], folder: Path) -> Generator[Emulated
             _end(emulator)
 
 
-def _function_environment(environment: Mapping[str, str]) -> dict[str, str]:
+def _function_environment(tree: ImageTree, environment: Mapping[str, str]) -> dict[str, str]:
     inherited = {name: value for name, value in clean_environment().items() if not name.startswith("AWS_")}
     return {
         **inherited,
@@ -149,8 +154,8 @@ def _function_environment(environment: Mapping[str, str]) -> dict[str, str]:
         "AWS_LAMBDA_FUNCTION_MEMORY_SIZE": "1769",
         "AWS_LAMBDA_FUNCTION_TIMEOUT": str(TIMEOUT_SECONDS),
         "AWS_REGION": "eu-west-1",
-        "LAMBDA_TASK_ROOT": str(ROOT),
-        "PYTHONPATH": str(ROOT),
+        "LAMBDA_TASK_ROOT": str(tree.task),
+        "PYTHONPATH": tree.search_path,
         **environment,
     }
 
@@ -177,7 +182,9 @@ def _gateway(function: str) -> Generator[str]:
         def serve(self) -> None:
             length = int(self.headers.get("content-length", 0))
             body = self.rfile.read(length)
-            request = httpx2.Request(self.command, f"{address}{self.path}", headers=list(self.headers.items()))
+            # Space around a value is no part of it, and never reaches what is behind a gateway.
+            headers = [(name, value.strip()) for name, value in self.headers.items()]
+            request = httpx2.Request(self.command, f"{address}{self.path}", headers=headers)
             event = http_event(request, body)
             # The emulator has no domain: the gateway reports the name that it is reached by, as the real one does.
             event["requestContext"] |= {"domainName": own, "requestId": f"request-{next(numbers)}"}

@@ -8,6 +8,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import tempfile
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
@@ -26,6 +27,7 @@ from retrieval.indexing.build import build_table
 from retrieval.indexing.job import Options
 from retrieval.settings import load_settings
 from tests.e2e.conftest import BEDIVERE, clean_environment, ended, serving
+from tests.e2e.emulator import emulated
 from tests.lambda_bridge import LambdaTransport
 
 pytestmark = [pytest.mark.anyio, pytest.mark.e2e]
@@ -79,7 +81,18 @@ async def over_lambda(database: Path, mode: str) -> AsyncGenerator[Client]:
         yield client
 
 
-WAYS = pytest.mark.parametrize("connect", [over_stdio, over_http, over_lambda])
+@asynccontextmanager
+async def over_image(database: Path, mode: str) -> AsyncGenerator[Client]:
+    """The function on what the Lambda image holds, and nothing else."""
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        emulated({"LANCEDB_PATH": str(database)}, Path(folder)) as function,
+    ):
+        async with Client(function.url, mode=mode) as client:
+            yield client
+
+
+WAYS = pytest.mark.parametrize("connect", [over_stdio, over_http, over_lambda, over_image])
 ERAS = pytest.mark.parametrize("mode", ["auto", "legacy"])
 
 

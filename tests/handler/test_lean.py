@@ -120,3 +120,35 @@ def test_a_model_that_is_built_late_validates_as_any_other_and_later_ones_are_bu
     )
 
     assert said == [[False, True, 1], {"number": 1, "inner": {"number": 2, "inner": None}}, ["number"]]
+
+
+def test_an_adapter_of_a_union_is_built_late_validates_as_any_other_and_later_ones_are_built_at_once() -> None:
+    said = in_python(
+        "from handler.lean import models_built_late\nfrom pydantic import BaseModel, TypeAdapter, ValidationError\n"
+        "with models_built_late():\n    class One(BaseModel):\n        one: 'int'\n"
+        "    class Two(BaseModel):\n        two: 'list[Two] | None' = None\n"
+        "    late, plain = TypeAdapter[One | Two](One | Two), TypeAdapter(list[int])\n"
+        "soon = TypeAdapter(One | Two)\n"
+        "said = [late.pydantic_complete, plain.pydantic_complete, soon.pydantic_complete]\n"
+        "said += [late.validate_python({'one': '1'}).one, late.validate_json('{\"two\": [{}]}').two[0].two]\n"
+        "try:\n    late.validate_python(3)\nexcept ValidationError as error:\n    said.append(error.error_count())\n"
+        "print(json.dumps([*said, late.pydantic_complete, late.json_schema() == soon.json_schema()]))"
+    )
+
+    assert said == [False, True, True, 1, None, 2, True, True]
+
+
+def test_a_model_that_its_module_builds_at_the_end_is_built_when_it_is_used() -> None:
+    said = in_python(
+        "from handler.lean import models_built_late\nfrom pydantic import BaseModel\n"
+        "with models_built_late():\n    class Early(BaseModel):\n        later: 'Later'\n"
+        "    class Later(BaseModel):\n        number: int\n"
+        "    Early.model_rebuild()\n    said = [Early.__pydantic_complete__]\n"
+        "    said.append(Early(later={'number': '2'}).later.number)\n"
+        "class Next(BaseModel):\n    following: 'Following'\n"
+        "class Following(BaseModel):\n    number: int\n"
+        "Next.model_rebuild()\n"
+        "print(json.dumps([*said, Early.__pydantic_complete__, Next.__pydantic_complete__]))"
+    )
+
+    assert said == [False, 2, True, True]

@@ -155,6 +155,10 @@ class TestContracts:
         for parameter in schema["properties"].values():
             assert "title" not in parameter
 
+    def test_no_argument_travels_in_a_header(self, name: str) -> None:
+        # The SDK is told of no schema to look for such arguments in.
+        assert "x-mcp-header" not in str(TOOLS[name].input_schema(load_settings()))
+
     def test_every_field_of_the_result_has_a_description(self, name: str) -> None:
         schema = TOOLS[name].output_schema()
         for model in [schema, *schema.get("$defs", {}).values()]:

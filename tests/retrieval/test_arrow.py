@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
+from itertools import repeat
 from typing import Any
 
 import pyarrow as pa
@@ -49,7 +50,7 @@ def layout_of(table: Any) -> Layout:
 
 def rows(**columns: Any) -> list[Row]:
     table = pa.table({"text": ["a boat"], **columns, "_rowid": [7]})
-    return rows_of(table, layout_of(table), lambda record: float(record["_rowid"]))
+    return rows_of(table, layout_of(table), map(float, table.column("_rowid").to_pylist()))
 
 
 def test_parts_are_taken_by_the_names_of_their_columns() -> None:
@@ -64,7 +65,7 @@ def test_a_row_without_an_id_is_called_by_its_number() -> None:
 
 def test_an_empty_text_is_nothing_and_a_missing_one_is_empty() -> None:
     table = pa.table({"text": pa.array([None], pa.string()), "title": [""], "_rowid": [1]})
-    row = rows_of(table, layout_of(table), lambda _: 0.0)[0]
+    row = rows_of(table, layout_of(table), repeat(0.0, table.num_rows))[0]
     assert (row.text, row.title) == ("", None)
 
 
@@ -106,4 +107,4 @@ def test_a_time_that_python_does_not_have_is_text(column: Any, text: str) -> Non
 
 def test_the_order_of_the_rows_stays() -> None:
     table = pa.table({"text": ["b", "a"], "_rowid": [2, 1]})
-    assert [row.text for row in rows_of(table, layout_of(table), lambda _: 1.0)] == ["b", "a"]
+    assert [row.text for row in rows_of(table, layout_of(table), repeat(1.0, table.num_rows))] == ["b", "a"]

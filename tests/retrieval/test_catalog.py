@@ -94,6 +94,14 @@ def test_what_names_nobody_is_kept_as_it_is_written() -> None:
     assert (catalog.unnamed, catalog.has_successors) == ({"N/A", ""}, True)
 
 
+def test_columns_in_which_no_document_says_anything_are_told_apart() -> None:
+    silent = {"url", "collection", "version", "status", "date", "superseded_by"}
+    assert Catalog.of_rows([chunk("a.md")]).unsaid == silent
+    assert Catalog.of_rows([chunk("a.md"), chunk("b.md", status="draft")]).unsaid == silent - {"status"}
+    # A word for nobody is no successor, and still stands in the row.
+    assert Catalog.of_rows([chunk("a.md", superseded_by="none")]).unsaid == silent - {"superseded_by"}
+
+
 def test_columns_of_numbers_are_not_taken_for_text() -> None:
     catalog = Catalog.of_rows([chunk("a.md", status=1, version="2"), chunk("b.md", superseded_by=3)])
     assert catalog.textual == {"version"}

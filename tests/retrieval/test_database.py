@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -46,6 +47,20 @@ def test_a_table_is_opened_once_and_again_when_another_wrote_to_it(make_table: T
         assert await database.table("documents") is first
         await asyncio.to_thread(make_table, {"text": ["a blue boat"]})
         assert await texts(await database.table("documents")) == ["a blue boat"]
+
+    asyncio.run(twice())
+
+
+def test_a_table_that_was_open_and_is_gone_is_not_served(make_table: TableMaker) -> None:
+    folder = make_table({"text": ["a red boat"]})
+    database = Database(str(folder))
+
+    async def twice() -> None:
+        await database.table("documents")
+        await asyncio.to_thread(shutil.rmtree, folder / "documents.lance")
+        with pytest.raises(BedivereError) as raised:
+            await database.table("documents")
+        assert raised.value.code is ErrorCode.TABLE_NOT_FOUND
 
     asyncio.run(twice())
 

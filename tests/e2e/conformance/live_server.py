@@ -1,4 +1,4 @@
-"""A `bedivere serve --http` process over a small indexed folder, for clients that are not Python."""
+"""A server of a small folder for clients that are not Python: `bedivere serve --http`, or what the image holds."""
 
 import os
 import subprocess
@@ -7,6 +7,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.e2e.emulator import emulated
 from tests.e2e.listening import free_ports, wait_until_it_listens
 
 BEDIVERE = Path(sys.executable).with_name("bedivere")
@@ -20,15 +21,9 @@ DOCUMENTS = {
 @contextmanager
 def live_server(folder: Path) -> Generator[str]:
     """Index DOCUMENTS below the folder and serve them on a free loopback port; yields the endpoint's URL."""
-    source, database, log = folder / "docs", folder / "database", folder / "server.log"
-    source.mkdir(parents=True)
-    for name, text in DOCUMENTS.items():
-        (source / name).write_text(text, encoding="utf-8")
+    database, log = _index(folder), folder / "server.log"
     (port,) = free_ports(1)
     environment = _environment()
-    index = [BEDIVERE, "index", source, database]
-    indexed = subprocess.run(index, env=environment, capture_output=True, text=True, timeout=120, check=False)
-    assert indexed.returncode == 0, indexed.stderr
     command = [BEDIVERE, "serve", "--http", str(port), "--host", "127.0.0.1", "--database", database]
     with log.open("wb") as output, subprocess.Popen(command, env=environment, stdout=output, stderr=output) as server:
         try:
@@ -41,6 +36,24 @@ def live_server(folder: Path) -> Generator[str]:
             except subprocess.TimeoutExpired:
                 server.kill()
                 raise
+
+
+@contextmanager
+def live_function(folder: Path) -> Generator[str]:
+    """The same from what the Lambda image holds, under the emulator."""
+    with emulated({"LANCEDB_PATH": str(_index(folder))}, folder) as function:
+        yield function.url
+
+
+def _index(folder: Path) -> Path:
+    source, database = folder / "docs", folder / "database"
+    source.mkdir(parents=True)
+    for name, text in DOCUMENTS.items():
+        (source / name).write_text(text, encoding="utf-8")
+    index = [BEDIVERE, "index", source, database]
+    indexed = subprocess.run(index, env=_environment(), capture_output=True, text=True, timeout=120, check=False)
+    assert indexed.returncode == 0, indexed.stderr
+    return database
 
 
 def _environment() -> dict[str, str]:

@@ -257,7 +257,7 @@ def test_a_file_that_vanishes_during_the_walk_is_reported(source: Path, monkeypa
 def test_a_file_that_vanished_before_it_was_read_says_so(source: Path) -> None:
     write(source / "a.md")
     file = find(source).files[0]
-    file.location.unlink()
+    Path(file.location).unlink()
     with pytest.raises(Unavailable, match="vanished"):
         sources.read(file)
 
@@ -265,15 +265,15 @@ def test_a_file_that_vanished_before_it_was_read_says_so(source: Path) -> None:
 def test_a_pipe_that_took_a_files_place_does_not_block(source: Path) -> None:
     write(source / "a.md")
     file = find(source).files[0]
-    file.location.unlink()
+    Path(file.location).unlink()
     os.mkfifo(file.location)
     with pytest.raises(Unavailable, match="not a regular file"):
         sources.read(file)
 
 
 def test_a_file_that_grew_beyond_the_limit_since_is_refused(source: Path) -> None:
-    file = SourceFile("a.md", write(source / "a.md"), Stamp(4, 0, 0, 0))
-    with file.location.open("ab") as stream:
+    file = SourceFile("a.md", str(write(source / "a.md")), Stamp(4, 0, 0, 0))
+    with Path(file.location).open("ab") as stream:
         stream.truncate(sources.MAX_FILE_BYTES + 1)
     with pytest.raises(Unavailable, match="larger than 50 MB"):
         sources.read(file)
@@ -325,7 +325,7 @@ def test_patterns_are_matched_against_the_ids_of_lines(source: Path) -> None:
 
 def test_a_line_of_a_file_that_has_changed_since_is_unavailable(source: Path) -> None:
     (file,) = lines(source, b"a one\n").files
-    file.location.write_bytes(b"longer than it was\n")
+    Path(file.location).write_bytes(b"longer than it was\n")
     os.utime(file.location, ns=(7, 7))
 
     with pytest.raises(Unavailable, match="changed while it was read"):

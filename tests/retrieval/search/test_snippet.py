@@ -85,3 +85,14 @@ def test_a_snippet_is_short_and_its_words_are_the_texts_own(text: str, question:
     assert "\n" not in shown
     words = shown.replace("…", " ").split()
     assert all(any(word in whole.replace("…", " ") for whole in text.split()) for word in words)
+
+
+@given(
+    st.text(st.sampled_from("aeks_ .-–”\n2ABK"), max_size=60),
+    st.lists(st.sampled_from(["as", "keys", "eak", "a_k", "2a", "Kea", "saved"]), min_size=1, max_size=3),
+)
+def test_the_quick_way_through_plain_text_finds_what_the_way_through_any_text_finds(
+    text: str, question: list[str]
+) -> None:
+    # One letter beyond ASCII, and every word has to be looked at.
+    assert matched_spans(text, " ".join(question)) == matched_spans(f"{text} é", " ".join(question))
