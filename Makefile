@@ -70,7 +70,7 @@ $(READY): requirements/dev.lock pyproject.toml | $(UV)
 
 run: setup ## Index this project's own documentation and serve it on http://HOST:PORT/mcp until Ctrl-C
 	@mkdir -p build
-	$(BIN)/bedivere index . build/database --include /README.md --include '/docs/*.md'
+	$(BIN)/bedivere index . build/database --include /README.md --include /PRIVACY.md --include '/docs/*.md'
 	@exec $(BIN)/bedivere serve --http $(PORT) --host $(HOST) --database build/database
 
 test: lint types walls ## Everything a reviewer would run: lint, types, the walls, all tests with coverage

@@ -321,7 +321,7 @@ def test_the_last_of_embed_and_no_embed_counts(run: Run, source: Path, database:
 
 
 def test_the_summary_tells_when_a_search_says_that_nothing_is_relevant(run: Run, source: Path, database: Path) -> None:
-    line = "relevance 5 words known, threshold 0.66\n"
+    line = "relevance 5 words known, threshold 0.77\n"
     assert line in run(source, database).stdout
     assert line in run(source, database).stdout
 

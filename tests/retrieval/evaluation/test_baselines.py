@@ -64,7 +64,7 @@ def test_no_two_queries_ask_the_same() -> None:
 
 
 def test_the_projects_own_documentation_is_found(tmp_path: Path) -> None:
-    build_table(Options(ROOT, tmp_path, include=("/README.md", "/docs/")))
+    build_table(Options(ROOT, tmp_path, include=("/README.md", "/PRIVACY.md", "/docs/")))
     settings = load_settings(database=str(tmp_path))
     asked = judgements.read(baselines.FOLDER / "own_docs.jsonl")
     report = asyncio.run(measure(settings, open_dataset(settings), Asking(asked, ["text"])))

@@ -44,7 +44,8 @@ from tests.retrieval.release.releasing import (
 @pytest.fixture(autouse=True)
 def _ids_in_the_past(monkeypatch: pytest.MonkeyPatch) -> None:  # pyright: ignore[reportUnusedFunction]
     """Releases that follow each other within a second have ids some seconds ahead; pruning looks at them later."""
-    monkeypatch.setattr(pruning, "datetime", Clock)
+    for module in (history, pruning):
+        monkeypatch.setattr(module, "datetime", Clock)
 
 
 def released(store: Store) -> list[str]:

@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from retrieval.errors import BedivereError, ErrorCode
-from retrieval.release import pruning
+from retrieval.release import history, pruning
 from retrieval.release.history import current, heal, rollback, survey
 from retrieval.release.manifest import POINTER_KEY, manifest_key
 from retrieval.release.pruning import prune
@@ -190,7 +190,8 @@ def run(store: Store, target: str, order: Iterable[str]) -> tuple[Turns, dict[st
 def two(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Two releases, the older first; the clock has moved on since."""
     ids = publish_editions(store, tmp_path, 2)
-    monkeypatch.setattr(pruning, "datetime", Clock)
+    for module in (history, pruning):
+        monkeypatch.setattr(module, "datetime", Clock)
     return ids
 
 
@@ -216,7 +217,8 @@ def test_wherever_the_two_take_turns_twice_what_is_current_is_whole(
     folder: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: str, second: str
 ) -> None:
     two = publish_editions(folder, tmp_path, 2)
-    monkeypatch.setattr(pruning, "datetime", Clock)
+    for module in (history, pruning):
+        monkeypatch.setattr(module, "datetime", Clock)
     before = copy_of(folder)
     # There are hundreds of orders: a disk would take its time.
     store = MemoryStore()
@@ -235,7 +237,8 @@ def test_a_manifest_that_is_written_anew_too_late_takes_no_part_from_what_is_cur
 ) -> None:
     store = MemoryStore()
     old, new = publish_editions(store, tmp_path, 2)
-    monkeypatch.setattr(pruning, "datetime", Clock)
+    for module in (history, pruning):
+        monkeypatch.setattr(module, "datetime", Clock)
     before = copy_of(store)
     for steps in range(8):
         for more in range(5):
@@ -282,7 +285,8 @@ def test_a_release_whose_publisher_stalls_before_its_manifest_is_not_pruned(
     (tmp_path / "elsewhere").mkdir()
     write(tmp_path / "elsewhere", 3)
     publish(tmp_path / "elsewhere/db", store)
-    monkeypatch.setattr(pruning, "datetime", Clock)
+    for module in (history, pruning):
+        monkeypatch.setattr(module, "datetime", Clock)
 
     assert manifest_key(stalled) in keys(store)
     assert stalled not in prune(store, 1, grace=NOW).releases
