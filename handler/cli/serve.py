@@ -109,7 +109,7 @@ def _serve_stdio(settings: Settings) -> None:
     from handler.protocol import build_server
     from handler.stdio import serve_stdio
 
-    server = build_server(settings, _retriever(settings))
+    server = build_server(settings, _retriever(settings), sees_all=True)
     if sys.stdin.isatty():
         typer.echo(
             "Bedivere speaks MCP on standard input and output: a client starts it so. For a URL: bedivere serve --http",

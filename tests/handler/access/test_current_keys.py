@@ -6,6 +6,7 @@ import asyncio
 import logging
 import threading
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -47,12 +48,8 @@ class Stage:
         self.place = str(folder / "keys.json")
         self.store = Shaky(open_place(self.place)[0])
         self.moment = Moment(1000.0, 1_800_000_000.0)
-        self.keys = CurrentKeys(
-            self.place,
-            REFRESH,
-            open_keys=lambda _: (self.store, "keys.json"),
-            now=lambda: self.moment,  # type: ignore[arg-type, return-value]
-        )
+        held = cast("Store", self.store)
+        self.keys = CurrentKeys(self.place, REFRESH, open_keys=lambda _: (held, "keys.json"), now=lambda: self.moment)
 
     def later(self, seconds: float, *, frozen: bool = False) -> None:
         """`frozen`: the monotonic clock stood still meanwhile."""

@@ -30,7 +30,7 @@ def bearer(key: str) -> Header:
 
 
 def call(tool: str, request_id: int | str = 7) -> bytes:
-    params = {"name": tool, "arguments": {}}
+    params: dict[str, Any] = {"name": tool, "arguments": {}}
     return json.dumps({"jsonrpc": "2.0", "id": request_id, "method": "tools/call", "params": params}).encode()
 
 
