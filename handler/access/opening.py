@@ -35,8 +35,14 @@ def _token_gate(settings: Settings) -> Gate:
             ErrorCode.SETTING_INVALID,
             "BEDIVERE_ACCESS jwt needs BEDIVERE_JWT_ISSUER and BEDIVERE_JWT_AUDIENCE: set both.",
         )
+    from handler.access.issuer_keys import is_safe
     from handler.access.token_gate import TokenGate
     from handler.access.tokens import JwtVerifier
 
+    if not is_safe(settings.jwt_issuer):
+        raise BedivereError(
+            ErrorCode.SETTING_INVALID,
+            "BEDIVERE_JWT_ISSUER must be an https:// URL, or http:// on a loopback name: its keys say who is let in.",
+        )
     verifier = JwtVerifier(settings.jwt_issuer, settings.jwt_audience)
     return TokenGate(settings, verifier, start=verifier.start)
