@@ -29,6 +29,15 @@ def smoke(
         bool,
         typer.Option("--without-dataset", help="Search nothing: for an endpoint that nothing is published to yet."),
     ] = False,
+    bearer: Annotated[
+        str | None,
+        typer.Option(
+            envvar="BEDIVERE_BEARER",
+            help="An API key or a token, for an endpoint that not everyone may call; better in BEDIVERE_BEARER.",
+            show_default=False,
+            show_envvar=False,
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the checks as one JSON object.")] = False,
 ) -> None:
     """Check a running endpoint: both protocol eras, a search, a context block, and what it must refuse.
@@ -42,7 +51,7 @@ def smoke(
     from handler.smoke import smoke as checks_of
 
     try:
-        checks = asyncio.run(checks_of(url, query, dataset=not without_dataset))
+        checks = asyncio.run(checks_of(url, query, dataset=not without_dataset, bearer=bearer))
     except Unreachable as reason:
         if as_json:
             typer.echo(json.dumps({"url": url, "passed": False, "checks": [], "problem": str(reason)}))

@@ -36,7 +36,7 @@ def ended(process: subprocess.Popen[str], seconds: float = 20) -> tuple[int, str
 
 @contextmanager
 def serving(*options: str, **settings: str) -> Generator[str]:
-    """`bedivere serve --http` with `options`, on a free port unless they begin with one; yields the URL that it prints."""
+    """`bedivere serve --http` with `options`, on a free port unless they begin with one; yields its URL."""
     port = () if options and options[0].isdigit() else ("0",)
     command = [*BEDIVERE, "serve", "--http", *port, *options]
     environment = clean_environment(PYTHONUNBUFFERED="1", **settings)

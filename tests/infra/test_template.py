@@ -256,8 +256,44 @@ def test_the_image_starts_the_same_handler_by_itself_and_on_lambda(resources: Ma
 def test_each_path_and_method_reaches_the_server(resources: Mapping[str, Any]) -> None:
     routes = [resource for resource in resources.values() if resource["Type"] == "AWS::ApiGatewayV2::Route"]
 
-    assert [route["Properties"]["RouteKey"] for route in routes] == ["$default"]
+    everywhere = [route["Properties"]["RouteKey"] for route in routes if "Condition" not in route]
+    assert everywhere == ["$default"]
     assert resources["Stage"]["Properties"]["StageName"] == "$default"
+
+
+def test_one_parameter_says_who_may_call(template: Mapping[str, Any], resources: Mapping[str, Any]) -> None:
+    route = resources["Route"]["Properties"]
+    ways = {name: rule["Fn::Equals"][1] for name, rule in template["Conditions"].items() if name.startswith("Takes")}
+
+    assert template["Parameters"]["Access"]["AllowedValues"] == ["public", *ways.values()]
+    assert template["Parameters"]["Access"]["Default"] == "public"
+    assert ways == {"TakesKeys": "keys", "TakesTokens": "jwt", "TakesSignatures": "iam"}
+    assert route["AuthorizationType"] == {
+        "Fn::If": ["TakesTokens", "JWT", {"Fn::If": ["TakesSignatures", "AWS_IAM", "NONE"]}]
+    }
+    assert route["AuthorizerId"] == {"Fn::If": ["TakesTokens", {"Ref": "TokenAuthorizer"}, {"Ref": "AWS::NoValue"}]}
+
+
+def test_tokens_are_checked_by_the_gateway_and_again_by_the_server(
+    resources: Mapping[str, Any], environment: Mapping[str, Any]
+) -> None:
+    authorizer = resources["TokenAuthorizer"]
+    asked = authorizer["Properties"]["JwtConfiguration"]
+
+    assert authorizer["Condition"] == "TakesTokens"
+    assert asked["Issuer"] == environment["BEDIVERE_JWT_ISSUER"]
+    assert asked["Audience"] == {"Fn::Split": [",", environment["BEDIVERE_JWT_AUDIENCE"]]}
+
+
+def test_where_tokens_are_asked_for_preflights_and_metadata_stay_open(resources: Mapping[str, Any]) -> None:
+    routes = [resource for resource in resources.values() if resource["Type"] == "AWS::ApiGatewayV2::Route"]
+    conditional = {route["Properties"]["RouteKey"]: route for route in routes if "Condition" in route}
+
+    assert set(conditional) == {"OPTIONS /{proxy+}", "GET /.well-known/{proxy+}"}
+    for route in conditional.values():
+        assert route["Condition"] == "TakesTokens"
+        assert route["Properties"]["AuthorizationType"] == "NONE"
+        assert route["Properties"]["Target"] == resources["Route"]["Properties"]["Target"]
 
 
 def test_preflights_are_left_to_the_server(resources: Mapping[str, Any]) -> None:
@@ -317,6 +353,27 @@ def test_the_function_may_only_read_one_prefix_write_one_log_and_read_one_key(re
     }
     assert "ManagedPolicyArns" not in role["Properties"]
     assert [statement for statement in statements(role) if statement["Resource"] == "*"] == []
+
+
+def test_of_the_store_the_function_reads_the_pointer_the_releases_and_only_where_keys_are_taken_the_keys(
+    resources: Mapping[str, Any],
+) -> None:
+    read_of_s3 = [
+        (condition, re.findall(r"DatasetPrefix\}/([^\"]+)", resource)[0])
+        for condition, resource in resources_of(resources["FunctionRole"], "s3")
+        if "DatasetPrefix" in resource
+    ]
+
+    assert read_of_s3 == [(None, "current.json"), (None, "releases/*"), ("TakesKeys", "keys.json")]
+
+
+def test_a_pipeline_that_publishes_cannot_make_itself_a_key() -> None:
+    role = read(DEPLOY_ROLE)["Resources"]["DeployRole"]
+    (denied,) = [one for one in statements(role) if one.get("Sid") == "LeaveTheKeysAlone"]
+
+    assert denied["Effect"] == "Deny"
+    assert {*listed(denied["Action"])} == {"s3:PutObject", "s3:DeleteObject"}
+    assert json.dumps(denied["Resource"]).count("/keys.json") == 1
 
 
 def test_a_bucket_that_is_not_the_stacks_own_is_never_listed(resources: Mapping[str, Any]) -> None:
