@@ -68,10 +68,10 @@ async def smoke(
 ) -> list[Check]:
     """Tries the endpoint at `url` as a client in both eras, and then with what it must refuse.
 
-    Where there is no `dataset` yet, nothing is searched and read. Without a `query`, a title from the corpus' own overview
-    is searched. An endpoint that not everyone may call is asked with `bearer`, and once without. A dataset that is still
-    loading is asked again every `pause` seconds, for a minute and a half in all. Raises `Unreachable` where nothing
-    answers.
+    Where there is no `dataset` yet, nothing is searched and read. Without a `query`, a title from the corpus' own
+    overview is searched. An endpoint that not everyone may call is asked with `bearer`, and once without. A dataset
+    that is still loading is asked again every `pause` seconds, for a minute and a half in all. Raises `Unreachable`
+    where nothing answers.
     """
     async with httpx2.AsyncClient(
         transport=transport,

@@ -167,7 +167,7 @@ def scope_missing(missing: str, challenge: str, message: Mapping[str, Any]) -> R
 
 
 def unavailable(error: BedivereError) -> Refused:
-    return Refused(503, error.code, error.sentence, headers=(("retry-after", "5"),))
+    return Refused(503, ErrorCode.ACCESS_UNAVAILABLE, error.sentence, headers=(("retry-after", "5"),))
 
 
 def _key_in(headers: Values) -> str:
