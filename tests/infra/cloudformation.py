@@ -14,6 +14,7 @@ from tests.infra.tools import ROOT
 
 TEMPLATE = ROOT / "template.yaml"
 DEPLOY_ROLE = ROOT / "infra" / "deploy-role.yaml"
+FRONT = ROOT / "infra" / "front.yaml"
 
 
 class CloudFormation(yaml.SafeLoader):

@@ -11,7 +11,7 @@ import pytest
 
 from handler.telemetry import METRICS
 from retrieval.settings import Settings, variables
-from tests.infra.cloudformation import DEPLOY_ROLE, TEMPLATE, listed, read
+from tests.infra.cloudformation import DEPLOY_ROLE, FRONT, TEMPLATE, listed, read
 from tests.infra.tools import ROOT, install, run
 
 
@@ -46,7 +46,7 @@ def test_sam_finds_nothing_wrong_with_the_template() -> None:
 
 @pytest.mark.e2e
 def test_cfn_lint_finds_nothing_wrong_with_the_templates() -> None:
-    done = run(tool("sam", "cfn-lint"), "--", str(TEMPLATE), str(DEPLOY_ROLE))
+    done = run(tool("sam", "cfn-lint"), "--", str(TEMPLATE), str(DEPLOY_ROLE), str(FRONT))
 
     assert done.stdout == ""
 
@@ -71,7 +71,7 @@ def test_what_the_template_is_translated_to_has_no_errors(gradual: str, tmp_path
 def test_checkov_objects_to_nothing_but_what_is_excepted_with_a_reason(tmp_path: Path) -> None:
     checkov = tool("checkov", "checkov")
     options = ("--quiet", "--compact", "--framework", "cloudformation", "--skip-download", "--output", "json")
-    done = run(checkov, *options, "--file", str(TEMPLATE), str(DEPLOY_ROLE), cwd=tmp_path)
+    done = run(checkov, *options, "--file", str(TEMPLATE), str(DEPLOY_ROLE), str(FRONT), cwd=tmp_path)
 
     results = json.loads(done.stdout[done.stdout.index("{") :])
     assert results["summary"]["failed"] == 0, done.stdout
@@ -81,7 +81,7 @@ def test_checkov_objects_to_nothing_but_what_is_excepted_with_a_reason(tmp_path:
 def test_each_exception_from_a_policy_has_a_reason() -> None:
     exceptions = [
         exception
-        for path in (TEMPLATE, DEPLOY_ROLE)
+        for path in (TEMPLATE, DEPLOY_ROLE, FRONT)
         for resource in read(path)["Resources"].values()
         for exception in resource.get("Metadata", {}).get("checkov", {}).get("skip", [])
     ]
