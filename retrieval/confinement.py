@@ -24,6 +24,9 @@ from retrieval.search.filters import AllOf, Condition, Not, Where
 from retrieval.settings import Settings
 from retrieval.table import Confined, Table
 
+MAX_KEPT: Final = 8
+"""Of a table, the parts of it that are kept for the next call: there may be one for each set of scopes."""
+
 COLUMN: Final = "collection"
 """The column that says which collection a row is of."""
 
@@ -88,9 +91,13 @@ class ConfinedDatabase(Database):
 
     async def _seen(self, name: str) -> Table | None:
         table = await self._whole.table(name)
-        if self._hidden not in table.confined:
-            table.confined[self._hidden] = await confine(table, self._hidden, self._text_column)
-        match table.confined[self._hidden]:
+        seen = table.confined.get(self._hidden)
+        if seen is None:
+            seen = await confine(table, self._hidden, self._text_column)
+            while len(table.confined) >= MAX_KEPT:
+                table.confined.pop(next(iter(table.confined)))
+            table.confined[self._hidden] = seen
+        match seen:
             case "all":
                 return table
             case "none":

@@ -74,6 +74,8 @@ def create(
             )
         return KeyFile(keys=tuple(sorted((*file.keys, record), key=lambda one: one.name)))
 
+    if not place.startswith("s3://"):
+        _make_folder(place)
     _change(place, add)
     return key, record
 
@@ -94,6 +96,9 @@ def revoke(place: str, name: str) -> None:
 
 def listed(place: str) -> tuple[KeyRecord, ...]:
     """What is kept of each key, by name. Raises `BedivereError` KEYS_DAMAGED, or what the store raises."""
+    if "://" not in place and not Path(place).expanduser().exists():
+        # Neither is its folder, before the first key is made.
+        return ()
     return _read(*open_place(place))[0].keys
 
 
@@ -122,8 +127,6 @@ def _read(store: Store, key: str) -> tuple[KeyFile, str | None]:
 
 def _change(place: str, change: Callable[[KeyFile], KeyFile]) -> None:
     """Writes what `change` makes of what is there, and begins again where another writer came between."""
-    if not place.startswith("s3://"):
-        _make_folder(place)
     store, key = open_place(place)
     for _ in range(_ATTEMPTS):
         file, tag = _read(store, key)

@@ -125,7 +125,7 @@ def open_place(place: str) -> tuple[Store, str]:
     if place.startswith(_STORES):
         return open_store(place), OBJECT
     file = Path(os.path.expanduser(place)).absolute()  # noqa: PTH111 - never raises
-    if not file.name or file.name.startswith(".") or "\0" in place:
+    if not file.name or file.name.startswith(".") or "\0" in place or "://" in place:
         raise BedivereError(
             ErrorCode.INVALID_ARGUMENT,
             "Keys are kept at s3://BUCKET/PREFIX, in file:///FOLDER or in a file that is named.",

@@ -17,7 +17,7 @@ import pytest
 
 from handler.contract import Service
 from handler.tools import TOOLS
-from retrieval.confinement import ConfinedDatabase, confine
+from retrieval.confinement import MAX_KEPT, ConfinedDatabase, confine
 from retrieval.database import Database
 from retrieval.errors import BedivereError, ErrorCode
 from retrieval.indexing.build import build_table
@@ -339,6 +339,18 @@ def test_a_table_is_confined_once_for_all_calls(pair: Pair, monkeypatch: pytest.
 
     asyncio.run(ask())
     assert len(made) == 1
+
+
+def test_however_many_sets_of_scopes_there_are_few_parts_of_a_table_are_kept(pair: Pair) -> None:
+    whole = Database(str(pair.one))
+
+    async def asked() -> int:
+        for number in range(3 * MAX_KEPT):
+            seen = await ConfinedDatabase(whole, frozenset({"hr", str(number)}), "text").table("documents")
+            assert await seen.count() == len(PUBLIC)
+        return len((await whole.table("documents")).confined)
+
+    assert asyncio.run(asked()) == MAX_KEPT
 
 
 @pytest.mark.parametrize("search_type", ["vector", "hybrid", "auto"])

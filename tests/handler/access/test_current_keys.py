@@ -188,3 +188,20 @@ def test_a_fault_of_the_reader_ends_in_the_log_and_lets_nobody_in(
     monkeypatch.setattr(stage.store, "get", fail)
     assert stage.refused() is ErrorCode.ACCESS_UNAVAILABLE
     assert "RuntimeError" in caplog.text
+
+
+def test_in_s3_a_revoked_key_is_refused_by_the_first_call_after_the_interval(bucket: str) -> None:
+    place = f"s3://{bucket}/docs"
+    moment = Moment(0.0, 0.0)
+    keys = CurrentKeys(place, REFRESH, now=lambda: moment)
+    key, _ = issuing.create(place, "ci", scopes=("search",))
+    other, _ = issuing.create(place, "other", scopes=("search",))
+    assert asyncio.run(keys.get()).find(key)
+    moment = Moment(REFRESH, REFRESH)
+    # Nothing has changed: S3 answers 304.
+    assert asyncio.run(keys.get()).find(key)
+    issuing.revoke(place, "ci")
+    moment = Moment(2 * REFRESH, 2 * REFRESH)
+    file = asyncio.run(keys.get())
+    assert file.find(key) is None
+    assert file.find(other)

@@ -155,6 +155,25 @@ def test_a_time_that_there_is_not_makes_a_damaged_object(tmp_path: Path) -> None
     assert caught.value.code is ErrorCode.KEYS_DAMAGED
 
 
+def test_before_the_first_key_there_is_neither_a_file_nor_a_folder_and_the_list_is_empty(tmp_path: Path) -> None:
+    place = tmp_path / "nowhere" / "keys.json"
+    assert listed(str(place)) == ()
+    assert not place.parent.exists()
+
+
+def test_a_store_that_is_not_there_is_an_error_and_not_an_empty_list(tmp_path: Path) -> None:
+    with pytest.raises(BedivereError) as caught:
+        listed((tmp_path / "nowhere").as_uri())
+    assert caught.value.code is ErrorCode.STORE_NOT_FOUND
+
+
+@pytest.mark.parametrize("place", ["ftp://x", "s3://", "/", "folder/.hidden", "a\0b"])
+def test_what_is_no_place_for_keys_is_refused(place: str) -> None:
+    with pytest.raises(BedivereError) as caught:
+        open_place(place)
+    assert caught.value.code is ErrorCode.INVALID_ARGUMENT
+
+
 def test_two_writers_at_once_lose_nothing(tmp_path: Path) -> None:
     place = str(tmp_path / "keys.json")
     writers = [threading.Thread(target=made, args=(place, f"key{number}")) for number in range(8)]
