@@ -48,9 +48,12 @@ class Service:
     settings: Settings
     retriever: Retriever
 
-    def for_call(self, wait_seconds: float | None) -> Service:
-        """The same for one call: answered from one release, which is waited for as `Dataset.for_call` says."""
-        return Service(self.settings, self.retriever.for_call(wait_seconds))
+    def for_call(self, wait_seconds: float | None, hidden: frozenset[str] = frozenset()) -> Service:
+        """The same for one call: answered from one release, which is waited for as `Dataset.for_call` says.
+
+        For this call the collections in `hidden` are not there.
+        """
+        return Service(self.settings, self.retriever.for_call(wait_seconds, hidden))
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import logging
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -16,6 +16,10 @@ from handler.message import check_message
 from handler.refusal import Headers, Refused, encode_headers
 from retrieval.errors import ErrorCode
 
+if TYPE_CHECKING:
+    from handler.access.caller import Caller
+    from handler.access.gate import Gate
+
 logger = logging.getLogger("bedivere")
 
 INNER_PATH: Final = "/mcp"
@@ -24,17 +28,20 @@ INNER_PATH: Final = "/mcp"
 GATEWAY_SCOPE: Final = "bedivere.gateway"
 """The scope key under which a gateway's facts about a request travel."""
 
+CALLER_SCOPE: Final = "bedivere.caller"
+"""The scope key under which the app finds the `Caller` that the gate let in; absent where anyone may call."""
+
 _JSON: Final = "application/json"
 # What the SDK asks of a client. Streams are never sent, but one of its methods answers 406 without a body otherwise.
 _INNER_ACCEPT: Final = b"application/json, text/event-stream"
-_REWRITTEN: Final = frozenset({b"accept", b"content-type"})
+_REWRITTEN: Final = frozenset({b"accept", b"content-type", b"authorization", b"x-api-key"})
 
 # What MCP clients send from a browser. Fixed, so that nothing a page asks for is reflected.
 _CORS_REQUEST_HEADERS: Final = (
-    "content-type, accept, authorization, mcp-protocol-version, mcp-method, mcp-name, mcp-session-id, last-event-id, "
-    "traceparent, tracestate, baggage"
+    "content-type, accept, authorization, x-api-key, mcp-protocol-version, mcp-method, mcp-name, mcp-session-id, "
+    "last-event-id, traceparent, tracestate, baggage"
 )
-_CORS_EXPOSED_HEADERS: Final = "mcp-protocol-version, mcp-session-id"
+_CORS_EXPOSED_HEADERS: Final = "mcp-protocol-version, mcp-session-id, www-authenticate, retry-after"
 _CORS_MAX_AGE: Final = "86400"
 
 _REFUSED_QUALITY: Final = re.compile(r"0(?:\.0{0,3})?")
@@ -81,9 +88,17 @@ class Guard:
     """
 
     def __init__(
-        self, app: ASGIApp, *, hosts: HostPolicy, origins: OriginPolicy, paths: EndpointPaths, max_body_bytes: int
+        self,
+        app: ASGIApp,
+        *,
+        hosts: HostPolicy,
+        origins: OriginPolicy,
+        paths: EndpointPaths,
+        max_body_bytes: int,
+        gate: Gate | None = None,
     ) -> None:
         self._app = app
+        self._gate = gate
         self._hosts = hosts
         self._origins = origins
         self._paths = paths
@@ -104,11 +119,18 @@ class Guard:
             facts: GatewayFacts | None = scope.get(GATEWAY_SCOPE)
             self._hosts.check(headers.all("host"), scope.get("scheme", "http"), facts and facts.domain_name)
             answer.allow_origin(self._origins.check(headers.all("origin")))
-            self._check_path(scope, facts)
+            page = self._page(scope, headers, facts)
+            if page is None:
+                self._check_path(scope, facts)
             if scope["method"] == "OPTIONS" and answer.origin is not None:
-                await answer.preflight(self._allowed_methods)
+                await answer.preflight(self._allowed_methods(page))
                 return
-            self._check_method(scope["method"])
+            self._check_method(scope["method"], page)
+            if page is not None:
+                await answer.show(page)
+                return
+            # Before the body is read: nobody else gets that far.
+            caller = await self._gate.admit(scope, headers.all) if self._gate else None
             _check_content_type(headers.all("content-type"))
             _check_accept(headers.all("accept"))
             self._check_declared_size(headers.all("content-length"))
@@ -116,9 +138,11 @@ class Guard:
             if body is None:
                 return
             versions = headers.all("mcp-protocol-version")
-            check_message(body, versions[0] if versions else None)
+            message = check_message(body, versions[0] if versions else None)
+            if self._gate and caller:
+                self._gate.check_call(caller, message, scope, headers.all)
             replay = _Replay(body, receive)
-            await self._app(_inner_scope(scope), replay, answer.relay)
+            await self._app(_inner_scope(scope, caller), replay, answer.relay)
             if not replay.hung_up:
                 answer.check_complete()
         except Refused as refused:
@@ -129,10 +153,14 @@ class Guard:
                 raise
             await answer.refuse(Refused.internal())
 
+    def _page(self, scope: Scope, headers: _RequestHeaders, facts: GatewayFacts | None) -> bytes | None:
+        """What everyone may read at this path, such as where to get a token; None where it is no such path."""
+        if self._gate is None:
+            return None
+        return self._gate.page(_raw_path(scope), facts and facts.stage, scope, headers.all)
+
     def _check_path(self, scope: Scope, facts: GatewayFacts | None) -> None:
-        raw_path: bytes | None = scope.get("raw_path")
-        path = raw_path.decode("latin-1") if raw_path else scope["path"]
-        if not self._paths.match(path, facts and facts.stage):
+        if not self._paths.match(_raw_path(scope), facts and facts.stage):
             raise Refused(
                 404,
                 ErrorCode.PATH_NOT_FOUND,
@@ -140,18 +168,19 @@ class Guard:
                 "which BEDIVERE_ENDPOINT and BEDIVERE_BASE_PATH set.",
             )
 
-    @property
-    def _allowed_methods(self) -> str:
-        return "POST, OPTIONS" if self._origins.set else "POST"
+    def _allowed_methods(self, page: bytes | None) -> str:
+        methods = "POST" if page is None else "GET, HEAD"
+        return f"{methods}, OPTIONS" if self._origins.set else methods
 
-    def _check_method(self, method: str) -> None:
-        if method != "POST":
-            raise Refused(
-                405,
-                ErrorCode.METHOD_NOT_ALLOWED,
-                "Only POST is served: there are no streams to open and no sessions to end.",
-                headers=(("allow", self._allowed_methods),),
-            )
+    def _check_method(self, method: str, page: bytes | None) -> None:
+        if page is None and method != "POST":
+            reason = "Only POST is served: there are no streams to open and no sessions to end."
+        elif page is not None and method not in {"GET", "HEAD"}:
+            reason = "This page can only be read: send GET."
+        else:
+            return
+        allow = (("allow", self._allowed_methods(page)),)
+        raise Refused(405, ErrorCode.METHOD_NOT_ALLOWED, reason, headers=allow)
 
     def _check_declared_size(self, values: list[str]) -> None:
         for value in values:
@@ -228,11 +257,18 @@ def _quality(media_range: str) -> str:
     return "1"
 
 
-def _inner_scope(scope: Scope) -> Scope:
-    """`scope` as the SDK wants it: its own path, and media types in the one spelling that it compares with."""
+def _raw_path(scope: Scope) -> str:
+    """The path as it was sent, still percent-encoded."""
+    raw_path: bytes | None = scope.get("raw_path")
+    return raw_path.decode("latin-1") if raw_path else scope["path"]
+
+
+def _inner_scope(scope: Scope, caller: Caller | None) -> Scope:
+    """`scope` as the SDK wants it: its own path, media types in its one spelling, and nothing of a credential."""
     kept = [(name, value) for name, value in scope["headers"] if name.lower() not in _REWRITTEN]
     return {
         **scope,
+        **({CALLER_SCOPE: caller} if caller else {}),
         "path": INNER_PATH,
         "raw_path": INNER_PATH.encode(),
         "root_path": "",
@@ -290,6 +326,15 @@ class _Answer:
             ("access-control-max-age", _CORS_MAX_AGE),
         )
         await self._write(204, headers, b"")
+
+    async def show(self, page: bytes) -> None:
+        # Read by each client once a connection, and by whoever is about to sign in: a minute is long enough.
+        headers = (
+            ("content-type", _JSON),
+            ("cache-control", "public, max-age=60"),
+            ("x-content-type-options", "nosniff"),
+        )
+        await self._write(200, (*headers, ("content-length", str(len(page)))), b"" if self._head else page)
 
     async def refuse(self, refused: Refused) -> None:
         body = b"" if self._head else refused.body()

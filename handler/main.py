@@ -48,7 +48,7 @@ try:
         from mangum.types import ASGI, LambdaContext, LambdaHandler
         from starlette.types import ASGIApp
 
-        from handler.app import create_app
+        from handler.app import create_app, gate_of
         from handler.authority import gateway_hosts, origins
         from handler.gateway import Answer, GatewayRequest, answer_ping, check_event, is_ping, refuse_event, request_id
         from handler.protocol import build_server
@@ -134,14 +134,16 @@ def _lambda_request_id(context: object) -> str | None:
 def make_handler(settings: Settings, recorder: Recorder | None = None, dataset: Dataset | None = None) -> AppHandler:
     """The handler that serves what `settings` say and reports to `recorder`; a missing database is no obstacle.
 
-    Raises `BedivereError` SETTING_INVALID for lists of hosts or origins that hold something else.
+    Raises `BedivereError` SETTING_INVALID for lists of hosts or origins that hold something else, and where the way to
+    let callers in lacks a setting.
     """
     hosts = gateway_hosts(settings)
     if hosts.warning:
         logger.warning("%s", hosts.warning)
     server = build_server(settings, Retriever(settings, dataset), recorder)
     origins(settings, hosts)  # raises now what it would at the start
-    return AppHandler(lambda: create_app(settings, server, hosts=hosts), recorder)
+    gate = gate_of(settings)
+    return AppHandler(lambda: create_app(settings, server, hosts=hosts, gate=gate), recorder)
 
 
 def _set_log_levels(settings: Settings) -> None:

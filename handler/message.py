@@ -20,8 +20,8 @@ _KINDS: Final[dict[type, str]] = {
 }
 
 
-def check_message(body: bytes, version: str | None) -> None:
-    """Raise `Refused` unless `body` is one JSON-RPC request or notification.
+def check_message(body: bytes, version: str | None) -> dict[str, Any]:
+    """The one JSON-RPC request or notification in `body`. Raises `Refused` where it is anything else.
 
     What passes here is read again by the SDK, in one of two ways by era, whose own texts for what does not pass are
     dumps of its models. `version` is the MCP-Protocol-Version header.
@@ -42,6 +42,7 @@ def check_message(body: bytes, version: str | None) -> None:
     _check_envelope(message)
     if version is not None and version not in KNOWN_PROTOCOL_VERSIONS and "id" in message and not _is_modern(message):
         raise _unsupported(version, message["id"])
+    return message
 
 
 def _not_an_object(reason: str, rpc_code: int | None = None) -> Refused:

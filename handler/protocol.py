@@ -8,7 +8,7 @@ import logging
 import traceback
 from collections.abc import Mapping
 from functools import cache
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from mcp.server.caching import CacheHint
 from mcp.server.context import ServerRequestContext
@@ -29,12 +29,16 @@ from handler import __version__
 from handler.arguments import Arguments
 from handler.contract import Service
 from handler.contract import Tool as Contract
+from handler.guard import CALLER_SCOPE
 from handler.telemetry import OK, Call, PlainRecorder, Recorder, Stopwatch
 from handler.tools import TOOLS
 from retrieval.errors import BedivereError, ErrorCode
 from retrieval.retriever import Retriever
 from retrieval.settings import Settings
 from retrieval.types import CatalogReply, ContextReply, Page, Reply, SearchReply
+
+if TYPE_CHECKING:
+    from handler.access.caller import Caller
 
 logger: Final = logging.getLogger("bedivere")
 
@@ -64,11 +68,14 @@ _QUESTION_SECONDS: Final = 1.0
 _LOGGED_CHARS: Final = 2000
 
 
-def build_server(settings: Settings, retriever: Retriever, recorder: Recorder | None = None) -> Server[Any]:
+def build_server(
+    settings: Settings, retriever: Retriever, recorder: Recorder | None = None, *, sees_all: bool = False
+) -> Server[Any]:
     """The MCP server over `retriever`: tools only, stateless, the same for every transport.
 
     Each call and each sync is reported to `recorder`, by default to this process's log. On Lambda a call ends before
-    the function's time does.
+    the function's time does. Private collections are there for callers with their scopes, and for everyone where
+    `sees_all`: over standard input and output, who asks could read the files.
     """
     reporting = recorder or PlainRecorder()
     retriever.dataset.listen(reporting.sync_finished)
@@ -103,8 +110,10 @@ def build_server(settings: Settings, retriever: Retriever, recorder: Recorder | 
             known = ", ".join(TOOLS)
             raise MCPError(INVALID_PARAMS, f"Unknown tool {params.name[:60]!r}; this server has {known}.")
         seconds = _seconds_left(context)
-        own = service.for_call(None if seconds is None else seconds - _QUESTION_SECONDS)
-        return await _call(own, reporting, params.name, params.arguments or {}, seconds)
+        caller = _caller(context)
+        hidden = frozenset[str]() if sees_all else _hidden(settings, caller)
+        own = service.for_call(None if seconds is None else seconds - _QUESTION_SECONDS, hidden)
+        return await _call(own, reporting, params.name, params.arguments or {}, seconds, caller and caller.name)
 
     return Server(
         "bedivere",
@@ -119,15 +128,37 @@ def build_server(settings: Settings, retriever: Retriever, recorder: Recorder | 
     )
 
 
+def _scope(context: ServerRequestContext[Any]) -> Mapping[str, Any]:
+    """The ASGI scope of the call's request; empty where it came otherwise."""
+    return getattr(context.request, "scope", {})
+
+
+def _caller(context: ServerRequestContext[Any]) -> Caller | None:
+    """Whom the gate let in; None where there is no gate."""
+    return _scope(context).get(CALLER_SCOPE)
+
+
+def _hidden(settings: Settings, caller: Caller | None) -> frozenset[str]:
+    """The private collections that `caller` lacks the scopes of: all, where anyone may call."""
+    if not settings.private_collections or (caller and caller.all_collections):
+        return frozenset()
+    scopes = caller.scopes if caller else frozenset[str]()
+    return frozenset(name for name, scope in settings.private_collections.items() if scope not in scopes)
+
+
 def _seconds_left(context: ServerRequestContext[Any]) -> float | None:
     """Seconds that a call may take on Lambda; None where nothing ends it."""
-    scope: Mapping[str, Any] = getattr(context.request, "scope", {})
-    remaining = getattr(scope.get("aws.context"), "get_remaining_time_in_millis", None)
+    remaining = getattr(_scope(context).get("aws.context"), "get_remaining_time_in_millis", None)
     return None if remaining is None else remaining() / 1000 - _SAFETY_SECONDS
 
 
 async def _call(
-    service: Service, recorder: Recorder, name: str, arguments: dict[str, Any], seconds: float | None
+    service: Service,
+    recorder: Recorder,
+    name: str,
+    arguments: dict[str, Any],
+    seconds: float | None,
+    caller: str | None,
 ) -> CallToolResult:
     """The result of one call; every failure is a result too, so that an agent reads it and can mend its call."""
     tool = TOOLS[name]
@@ -164,6 +195,7 @@ async def _call(
                 hits=_hits(reply),
                 release=service.retriever.dataset.state().release,
                 degraded=isinstance(reply, SearchReply | ContextReply) and reply.degraded,
+                caller=caller,
                 arguments=json.dumps(arguments)[:_LOGGED_CHARS] if service.settings.log_queries else None,
             )
         )

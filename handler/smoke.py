@@ -35,6 +35,7 @@ _OVERSIZE: Final = (65_537, 4_194_305)
 # A function's longest time behind an API Gateway, and a little for the network.
 _TIMEOUT_SECONDS: Final = 40.0
 _LOADING_SECONDS: Final = 90.0
+_BEARER: Final = "authorization"
 _JSON: Final = {"content-type": "application/json"}
 
 
@@ -64,25 +65,28 @@ async def smoke(
     dataset: bool = True,
     transport: httpx2.AsyncBaseTransport | None = None,
     pause: float = 2.0,
+    bearer: str | None = None,
 ) -> list[Check]:
     """Tries the endpoint at `url` as a client in both eras, and then with what it must refuse.
 
-    Where there is no `dataset` yet, nothing is searched and read.
-    Without a `query`, a title from the corpus' own overview is searched. A dataset that is still loading is asked again
-    every `pause` seconds, for a minute and a half in all. Raises `Unreachable` where nothing answers.
+    Where there is no `dataset` yet, nothing is searched and read. Without a `query`, a title from the corpus' own
+    overview is searched. An endpoint that not everyone may call is asked with `bearer`, and once without. A dataset
+    that is still loading is asked again every `pause` seconds, for a minute and a half in all. Raises `Unreachable`
+    where nothing answers.
     """
     async with httpx2.AsyncClient(
         transport=transport,
         timeout=_TIMEOUT_SECONDS,
         follow_redirects=False,
-        headers={"user-agent": f"bedivere-smoke/{__version__}"},
+        headers={"user-agent": f"bedivere-smoke/{__version__}"} | ({_BEARER: f"Bearer {bearer}"} if bearer else {}),
     ) as http:
         await _reach(http, url)
         checks: list[Check] = []
         patience = _Patience(pause, time.monotonic() + _LOADING_SECONDS)
         for era, mode in ERAS.items():
             checks += await _Visit(http, url, query, patience).checks(era, mode, dataset=dataset)
-        return checks + [await _checked(name, refusal(http, url)) for name, refusal in REFUSALS.items()]
+        refusals = REFUSALS | ({"no credential": _no_credential} if bearer else {})
+        return checks + [await _checked(name, refusal(http, url)) for name, refusal in refusals.items()]
 
 
 async def _reach(http: httpx2.AsyncClient, url: str) -> None:
@@ -247,6 +251,16 @@ async def _oversize(http: httpx2.AsyncClient, url: str) -> str:
         if answer.status_code == 413:
             break
     return _refusal(cast("httpx2.Response", answer), 413, ErrorCode.BODY_TOO_LARGE)
+
+
+async def _no_credential(http: httpx2.AsyncClient, url: str) -> str:
+    # API Gateway's own refusal is as good, and not in our shape.
+    request = http.build_request("POST", url, content=_ping(), headers=_JSON)
+    del request.headers[_BEARER]
+    answer = await http.send(request)
+    if answer.status_code != 401 or "www-authenticate" not in answer.headers:
+        raise Miss(f"status {answer.status_code} instead of 401 with WWW-Authenticate")
+    return "401"
 
 
 async def _unknown_path(http: httpx2.AsyncClient, url: str) -> str:

@@ -65,6 +65,8 @@ class Call:
     release: str | None = None
     degraded: bool = False
     """Another search answered than the one that was asked for."""
+    caller: str | None = None
+    """The name of the key, token or signer that was let in; None where anyone may call."""
     arguments: str | None = None
     """The arguments as JSON, where the setting `log_queries` is on."""
 
@@ -117,6 +119,7 @@ class PlainRecorder:
         facts += [call.search_type] if call.search_type else []
         facts += [counted(call.hits, "hit")] if call.hits is not None else []
         facts += [f"release {call.release}"] if call.release else []
+        facts += [f"by {call.caller}"] if call.caller else []
         logger.info("%s %s %s", call.tool, call.status, ", ".join(facts))
         if call.arguments is not None:
             logger.info("%s asked %s", call.tool, call.arguments)
@@ -189,6 +192,7 @@ class CloudWatchRecorder:
             "hits": call.hits,
             "release": call.release,
             "degraded": call.degraded or None,
+            "caller": call.caller,
             "arguments": call.arguments,
         }
         logger.info("call", extra=_given(facts))

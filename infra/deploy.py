@@ -382,7 +382,10 @@ def smoked(outputs: Mapping[str, str], variables: Mapping[str, str], *, publishe
         made = f"make this DNS record: {record}" if record else "the stack made its record, which takes a while to show"
         yield f"{host} cannot be resolved yet: {made}. Then: bedivere smoke {url}"
         url = outputs.get("ApiUrl", "")
-    if url:
+    if url and outputs.get("Access", "public") != "public" and not os.environ.get("BEDIVERE_BEARER"):
+        how = "put a key or a token in BEDIVERE_BEARER, and"
+        yield f"Not everyone may call it, so it was not smoked: {how} bedivere smoke {url}"
+    elif url:
         run(BEDIVERE, "smoke", url, *(() if published else ("--without-dataset",)), variables=variables)
 
 

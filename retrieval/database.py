@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -42,6 +42,10 @@ class Database:
                 "or build it with bedivere index.",
             ) from None
         return sorted(entry.name.removesuffix(SUFFIX) for entry in entries if _is_table(entry))
+
+    async def listed(self) -> list[str]:
+        """The tables there are for whoever asks. Raises what `names` raises."""
+        return self.names()
 
     async def table(self, name: str) -> Table:
         """The table called `name`, opened again if its files were replaced since.
@@ -96,11 +100,7 @@ class Database:
         # The name is a caller's: it reaches the file system only as one of the names that are there.
         names = self.names()
         if name not in names:
-            listed = ", ".join(repr(table) for table in names[:_NAMED_TABLES])
-            known = listed or "none, bedivere index makes one"
-            raise BedivereError(
-                ErrorCode.TABLE_NOT_FOUND, f"There is no table {name[:100]!r}; the database has: {known}."
-            )
+            raise absent(name, names)
         # A table of ours is a link to the folder of one build; opened there, it outlives the link's next target.
         place = (self._place() / f"{name}{SUFFIX}").resolve()
         return place, _fingerprint(place)
@@ -112,6 +112,12 @@ class Database:
                 f"No database is configured: {Advice.SET_DATABASE} to the folder that bedivere index wrote.",
             )
         return self._folder
+
+
+def absent(name: str, names: Sequence[str]) -> BedivereError:
+    """TABLE_NOT_FOUND for `name`, where there are `names`."""
+    known = ", ".join(map(repr, names[:_NAMED_TABLES])) or "none, bedivere index makes one"
+    return BedivereError(ErrorCode.TABLE_NOT_FOUND, f"There is no table {name[:100]!r}; the database has: {known}.")
 
 
 def _is_table(entry: Path) -> bool:

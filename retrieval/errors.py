@@ -34,6 +34,14 @@ class ErrorCode(StrEnum):
     BODY_TOO_LARGE = "BODY_TOO_LARGE"
     BODY_NOT_JSON = "BODY_NOT_JSON"
     EVENT_REFUSED = "EVENT_REFUSED"
+    # Who may call
+    UNAUTHORIZED = "UNAUTHORIZED"
+    SCOPE_MISSING = "SCOPE_MISSING"
+    RATE_LIMITED = "RATE_LIMITED"
+    ACCESS_UNAVAILABLE = "ACCESS_UNAVAILABLE"
+    KEY_EXISTS = "KEY_EXISTS"
+    KEY_NOT_FOUND = "KEY_NOT_FOUND"
+    KEYS_DAMAGED = "KEYS_DAMAGED"
     # What the dataset's store gives
     DATASET_LOADING = "DATASET_LOADING"
     DATASET_UNAVAILABLE = "DATASET_UNAVAILABLE"
@@ -99,6 +107,13 @@ MEANINGS: dict[ErrorCode, str] = {
     ErrorCode.BODY_TOO_LARGE: "The request body is larger than `BEDIVERE_MAX_BODY_BYTES`.",
     ErrorCode.BODY_NOT_JSON: "The request body is not one JSON-RPC object.",
     ErrorCode.EVENT_REFUSED: "The Lambda event is not an API Gateway HTTP request.",
+    ErrorCode.UNAUTHORIZED: "No key or token came with the request, or none that is good: unknown, revoked or expired.",
+    ErrorCode.SCOPE_MISSING: "The key or token is good and lacks the scope that the tool takes; the sentence names it.",
+    ErrorCode.RATE_LIMITED: "The key or token was used more often than its limit: wait the seconds of `Retry-After`.",
+    ErrorCode.ACCESS_UNAVAILABLE: "Who may call cannot be read now, so nobody is let in; the server's log says why.",
+    ErrorCode.KEY_EXISTS: "A key of that name is there already: choose another name, or revoke it first.",
+    ErrorCode.KEY_NOT_FOUND: "No key has that name: `bedivere keys list` names them.",
+    ErrorCode.KEYS_DAMAGED: "The object that holds the keys is not what `bedivere keys` wrote.",
     ErrorCode.DATASET_LOADING: "The dataset is still being fetched: call again after the seconds that are named.",
     ErrorCode.DATASET_UNAVAILABLE: "The dataset could not be fetched yet; the sentence says why and when it is tried.",
     ErrorCode.DATASET_TOO_LARGE: "The dataset does not fit the disk: enlarge it, on AWS by `EphemeralStorageMb`.",

@@ -9,7 +9,7 @@ from typing import Final, TypeVar, cast
 from retrieval.search import snippet
 from retrieval.search.collapse import Group
 from retrieval.search.found import Found
-from retrieval.search.fusion import Ranked
+from retrieval.search.fusion import RANK_CONSTANT, Ranked
 from retrieval.types import Hit, Ran, ScoreType
 
 MAX_REPLY_CHARS: Final = 60_000
@@ -61,6 +61,19 @@ def hits_of(
             break
         hits[place] = hit.model_copy(update={"context": context})
     return hits, len(best) - len(hits)
+
+
+def by_rank_alone(hits: Sequence[Hit]) -> list[Hit]:
+    """`hits` without scores of words: how rare a word is was counted over rows that the caller may not know of."""
+    return [
+        hit.model_copy(
+            update={"text_score": None}
+            if hit.score_type == "cosine"
+            # Of both arms too: where one found nothing, the score is the other's own.
+            else {"text_score": None, "score": round(1 / (RANK_CONSTANT + place), 4), "score_type": "rrf"}
+        )
+        for place, hit in enumerate(hits, start=1)
+    ]
 
 
 def _hit(one: Ranked, found: Found, group: Group | None) -> Hit:

@@ -12,7 +12,7 @@ from retrieval.database import Database
 from retrieval.dataset import Dataset, open_dataset
 from retrieval.embedding import QueryEmbedder
 from retrieval.errors import BedivereError, ErrorCode
-from retrieval.hits import MAX_REPLY_CHARS, hits_of
+from retrieval.hits import MAX_REPLY_CHARS, by_rank_alone, hits_of
 from retrieval.layout import Layout, missing_parts
 from retrieval.notes import counted
 from retrieval.ranking import Question, Ranker
@@ -66,10 +66,18 @@ class Retriever:
         """
         self._ranker.warm()
 
-    def for_call(self, wait_seconds: float | None) -> Retriever:
-        """This retriever as one call sees it: answered from one release, waited for as `Dataset.for_call` says."""
+    def for_call(self, wait_seconds: float | None, hidden: frozenset[str] = frozenset()) -> Retriever:
+        """This retriever as one call sees it: answered from one release, waited for as `Dataset.for_call` says.
+
+        For this call the collections in `hidden` are not there.
+        """
         own = copy(self)
         own.dataset = self.dataset.for_call(wait_seconds)
+        if hidden:
+            # Imported here: most servers hide nothing.
+            from retrieval.confinement import ConfinedDataset
+
+            own.dataset = ConfinedDataset(own.dataset, self._settings, hidden)
         return own
 
     def count_tokens(self, counter: Callable[[int], None]) -> None:
@@ -111,6 +119,8 @@ class Retriever:
                 near = await table.chunks(expand.spans(rows, request.expand), layout)
                 contexts = expand.contexts(rows, near, request.expand)
             hits, left_out = hits_of(best, found, groups, contexts, whole=request.whole)
+            if table.seen is not None:
+                hits = by_rank_alone(hits)
             limits = (
                 collapse.limits(layout) if request.collapse else None,
                 expand.limits(layout) if request.expand.type != "none" else None,
@@ -222,7 +232,7 @@ class Retriever:
 async def _sizes(database: Database, name: str, table: Table) -> dict[str, int | None]:
     """Rows of every table of the database; None for one that cannot be read. `table` is the one called `name`."""
     sizes: dict[str, int | None] = {}
-    for other in database.names():
+    for other in await database.listed():
         try:
             sizes[other] = await (table if other == name else await database.table(other)).count()
         except BedivereError:

@@ -9,79 +9,33 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, cast
+from typing import Any, Final, Literal, cast
 
-from pydantic import AfterValidator, AliasChoices, BeforeValidator, Field, SecretStr, ValidationError
+from pydantic import AliasChoices, Field, SecretStr, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_settings import (
     BaseSettings,
     EnvSettingsSource,
-    NoDecode,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
     TomlConfigSettingsSource,
 )
 
 from retrieval.errors import BedivereError, ErrorCode
+from retrieval.setting_values import (
+    CommaSeparated,
+    EndpointPath,
+    LogLevel,
+    LowerCase,
+    PathBoosts,
+    PrivateCollections,
+    UrlPath,
+)
 
 SETTINGS_FILE_VARIABLE: Final = "BEDIVERE_SETTINGS_FILE"
 
 OUTDATED_STATUSES: Final = ("superseded", "archived", "rejected", "withdrawn", "deprecated", "draft")
 """What a document's status begins with that no longer, or not yet, holds."""
-
-LogLevel = Literal["error", "warning", "info", "debug"]
-
-# Lancelot's logger had npm's levels; each finds its nearest of ours.
-_LOG_LEVELS: Final = {"warn": "warning", "http": "info", "verbose": "debug", "silly": "debug"}
-
-
-def _split_commas(value: object) -> object:
-    if isinstance(value, str):
-        return tuple(part.strip() for part in value.split(",") if part.strip())
-    return value
-
-
-def _lower(value: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(part.lower() for part in value))
-
-
-def _log_level(value: object) -> object:
-    if isinstance(value, str):
-        level = value.strip().lower()
-        return _LOG_LEVELS.get(level, level)
-    return value
-
-
-def _url_path(value: str) -> str:
-    """`value` with one leading and no trailing slash; "" stays "" (no base path)."""
-    segments = [segment for segment in value.split("/") if segment]
-    if any(
-        segment in {".", ".."} or not segment.isprintable() or set(segment) & set("?#%:\\ ") for segment in segments
-    ):
-        raise ValueError("a URL path such as /docs, without . or .., spaces, ?, #, %, : or \\")
-    return "/" + "/".join(segments) if segments else ""
-
-
-def _endpoint_path(value: str) -> str:
-    path = _url_path(value)
-    if not path:
-        raise ValueError("a URL path such as /mcp")
-    return path
-
-
-def _boosts(value: object) -> object:
-    if not isinstance(value, str):
-        return value
-    pairs = [part.rpartition("=") for part in cast("tuple[str, ...]", _split_commas(value))]
-    return {prefix.strip(): factor.strip() for prefix, _, factor in pairs}
-
-
-PathBoosts = Annotated[
-    dict[Annotated[str, Field(min_length=1)], Annotated[float, Field(ge=0.1, le=10)]],
-    NoDecode,
-    BeforeValidator(_boosts),
-]
-CommaSeparated = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split_commas)]
 
 
 def _names(*names: str) -> AliasChoices:
@@ -151,7 +105,7 @@ class Settings(BaseSettings):
         ),
         json_schema_extra={"range": "prefix=factor, separated by commas; factors from 0.1 to 10"},
     )
-    outdated_statuses: Annotated[CommaSeparated, AfterValidator(_lower)] = Field(
+    outdated_statuses: LowerCase = Field(
         default=OUTDATED_STATUSES,
         validation_alias=_names("BEDIVERE_OUTDATED_STATUSES"),
         description=(
@@ -253,17 +207,85 @@ class Settings(BaseSettings):
         ),
         json_schema_extra={"range": "origins such as https://app.example.com, separated by commas"},
     )
-    base_path: Annotated[str, AfterValidator(_url_path)] = Field(
+    base_path: UrlPath = Field(
         default="",
         validation_alias=_names("BEDIVERE_BASE_PATH", "LANCELOT_BASE_PATH"),
         description="A path in front of the endpoint that a proxy or a custom domain's mapping adds.",
         json_schema_extra={"range": "a URL path such as /docs"},
     )
-    endpoint: Annotated[str, AfterValidator(_endpoint_path)] = Field(
+    endpoint: EndpointPath = Field(
         default="/mcp",
         validation_alias=_names("BEDIVERE_ENDPOINT"),
         description="The path of the MCP endpoint.",
         json_schema_extra={"range": "a URL path such as /mcp"},
+    )
+    access: Literal["public", "keys", "jwt", "iam"] = Field(
+        default="public",
+        validation_alias=_names("BEDIVERE_ACCESS"),
+        description=(
+            "Who may call over HTTP: anyone, holders of API keys, holders of an issuer's tokens, or whom API Gateway "
+            "has let in by IAM. See [Access](access.md)."
+        ),
+        json_schema_extra={"range": "public, keys, jwt or iam"},
+    )
+    keys: str | None = Field(
+        default=None,
+        validation_alias=_names("BEDIVERE_KEYS"),
+        description=(
+            "Where what is kept of API keys lies: a store, in which it is `keys.json`, or a file. Unset: in the store "
+            "of the releases, else `bedivere/keys.json` in the user's configuration folder."
+        ),
+        json_schema_extra={"range": "an s3:// or a file:// address, or a file"},
+    )
+    jwt_issuer: str | None = Field(
+        default=None,
+        validation_alias=_names("BEDIVERE_JWT_ISSUER"),
+        description="The issuer of tokens, exactly as its tokens name it; its keys are found by its metadata.",
+        json_schema_extra={"range": "an https:// URL, or http:// on a loopback name"},
+        pattern=r"^https?://[^\s?#]+$",
+    )
+    jwt_audience: CommaSeparated = Field(
+        default=(),
+        validation_alias=_names("BEDIVERE_JWT_AUDIENCE"),
+        description="Whom a token must be for: one of these is its `aud`, or its `client_id` where it has no `aud`.",
+        json_schema_extra={"range": "audiences, separated by commas"},
+    )
+    jwt_scope_prefix: str = Field(
+        default="",
+        max_length=200,
+        pattern=r"^[\x21\x23-\x5B\x5D-\x7E]*$",
+        validation_alias=_names("BEDIVERE_JWT_SCOPE_PREFIX"),
+        description="What the issuer puts before each scope, such as Cognito the name of a resource server and `/`.",
+        json_schema_extra={"range": "at most 200 characters without spaces and quotes"},
+    )
+    public_url: str | None = Field(
+        default=None,
+        validation_alias=_names("BEDIVERE_PUBLIC_URL"),
+        description=(
+            "The URL of the endpoint as clients know it, for the metadata of tokens. Unset: what the request's Host "
+            "header and the paths above make."
+        ),
+        json_schema_extra={"range": "a URL that starts with https:// or http://"},
+        pattern=r"^https?://[^\s?#]+$",
+    )
+    caller_limit: str | None = Field(
+        default=None,
+        validation_alias=_names("BEDIVERE_CALLER_LIMIT"),
+        description=(
+            "How often each holder of a key or token may ask, in each instance, where the key has no limit of its own."
+        ),
+        json_schema_extra={"range": "requests in a time, such as 60/min; times are s, min, h and day"},
+        pattern=r"^[1-9][0-9]{0,6}/(s|min|h|day)$",
+    )
+    private_collections: PrivateCollections = Field(
+        default={},
+        validation_alias=_names("BEDIVERE_PRIVATE_COLLECTIONS"),
+        description=(
+            "Collections that only callers with a scope see, and that scope, such as `hr=hr.read, board=board`. For "
+            "others they are not there; with `access` public they are there for nobody. See "
+            "[Access](access.md#private-collections)."
+        ),
+        json_schema_extra={"range": "collection=scope, separated by commas"},
     )
     max_body_bytes: int = Field(
         default=65_536,
@@ -317,7 +339,7 @@ class Settings(BaseSettings):
         description="The CloudWatch namespace of the metrics that the Lambda handler writes to its log.",
         json_schema_extra={"range": "1 to 255 letters, digits and . _ / # : -"},
     )
-    log_level: Annotated[LogLevel, BeforeValidator(_log_level)] = Field(
+    log_level: LogLevel = Field(
         default="info",
         validation_alias=_names("BEDIVERE_LOG_LEVEL", "LANCELOT_LOG_LEVEL"),
         description="The least severe log line that is written.",

@@ -39,7 +39,7 @@ async def report(dataset: Dataset, settings: Settings, ranker: Ranker, *, verbos
     """
     try:
         database = dataset.served()
-        names = database.names()
+        names = await database.listed()
     except BedivereError as error:
         return StatusReply(
             connected=False,

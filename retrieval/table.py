@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from dataclasses import replace
 from itertools import repeat
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias
 
 import pyarrow as pa
 
@@ -25,7 +25,7 @@ from retrieval.core import Api, Ask, Nearest, Opened, open_table
 from retrieval.errors import BedivereError, ErrorCode
 from retrieval.layout import Column, Index, Layout, lay_out
 from retrieval.schema import CATALOG_FILE, COMPANIONS, VOCABULARY_FILE, Provenance, measured
-from retrieval.search.filters import AllOf, AnyOf, Condition, Where, to_sql, undated
+from retrieval.search.filters import AllOf, AnyOf, Condition, Where, all_of, to_sql, undated
 from retrieval.search.plan import TextPlan
 from retrieval.search.vocabulary import Vocabulary
 from retrieval.types import Row, Span
@@ -91,9 +91,14 @@ class Table:
         self._vocabulary: Vocabulary | None = None
         self._vocabulary_read = False
         self._undated: dict[str, int] = {}
+        self.seen: Where | None = None
+        """The rows there are for whoever asks this; None where all are: see `retrieval.confinement`."""
+        self.confined: dict[frozenset[str], Confined] = {}
+        """What `retrieval.confinement` made of this table, by the collections that it left out."""
+        self._lock = _InUse()
         if in_use is not None:
             # The lock is held as long as anything still asks this table.
-            weakref.finalize(self, os.close, in_use)
+            weakref.finalize(self._lock, os.close, in_use)
 
     @classmethod
     async def open(cls, name: str, place: Path, fingerprint: Fingerprint, api: Api = "auto") -> Table:
@@ -114,10 +119,15 @@ class Table:
         """The parts its columns play; raises what `lay_out` raises."""
         return lay_out(self.columns, self.indexes, text_column)
 
+    def companions(self, catalog: Catalog | None, vocabulary: Vocabulary | None) -> None:
+        """Puts these in the place of what the indexer wrote; of the rows themselves where `catalog` is None."""
+        self._catalog = catalog
+        self._vocabulary, self._vocabulary_read = vocabulary, True
+
     async def count(self) -> int:
         """Rows in the table."""
         with _readable(self.name):
-            return await self._table.count(None)
+            return await self._table.count(self._sql(None))
 
     async def matching(self, where: Where) -> int:
         """Rows that `where` lets through."""
@@ -198,6 +208,10 @@ class Table:
         """The index over `column`; of a column of text there may be others beside it."""
         return next((index for index in self.indexes if index.column == column), None)
 
+    async def distinct(self, column: str) -> set[str]:
+        """The texts in `column`, each once."""
+        return {value async for row in self._parts({"value": column}, None) if isinstance(value := row["value"], str)}
+
     async def chunks(self, spans: Sequence[Span], layout: Layout) -> list[Row]:
         """The rows of `spans`, in no particular order; none where the table does not number its chunks."""
         if not spans or layout.path is None or layout.ordinal is None:
@@ -244,6 +258,7 @@ class Table:
 
     def _sql(self, where: Where | None) -> str | None:
         """LanceDB's own form of `where`. Values are written by LanceDB, columns are those of the table."""
+        where = all_of([self.seen, where])
         return None if where is None else to_sql(where, lambda column: f"`{column}`", self._table.literal)
 
     async def _companion(self, name: str) -> bytes | None:
@@ -279,9 +294,9 @@ class Table:
             yield row
 
     async def _parts(
-        self, parts: Mapping[str, str | None], limit: int, where: Where | None = None
+        self, parts: Mapping[str, str | None], limit: int | None, where: Where | None = None
     ) -> AsyncIterator[dict[str, Cell]]:
-        """Of the first `limit` rows, the columns that `parts` names, under its names."""
+        """Of the first `limit` rows, or of all, the columns that `parts` names, under its names."""
         columns = {part: column for part, column in parts.items() if column}
         if not columns:
             return
@@ -291,6 +306,14 @@ class Table:
                 values = {part: values_of(batch.column(column)) for part, column in columns.items()}
                 for row in range(batch.num_rows):
                     yield {part: column[row] for part, column in values.items()}
+
+
+Confined: TypeAlias = Table | Literal["all", "none"]
+"""A table without some rows, or that none had to be left out, or that none was left."""
+
+
+class _InUse:
+    """What goes when the last of a table and its confined copies does."""
 
 
 class _readable:  # noqa: N801 - reads as a keyword: with _readable(name)

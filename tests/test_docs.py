@@ -16,7 +16,7 @@ import pytest
 import typer
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
-from typer.core import TyperGroup, TyperOption
+from typer.core import TyperCommand, TyperGroup, TyperOption
 from typer.testing import CliRunner
 
 from handler.cli import app
@@ -47,6 +47,9 @@ OPTIONS_PAGES = {
     "init": "docs/settings.md#Set once",
     "eval": "docs/evaluation.md",
     "index": "docs/indexing.md",
+    "keys create": "docs/access.md#Making a key",
+    "keys list": "docs/access.md#Listing keys",
+    "keys revoke": "docs/access.md#Revoking a key",
     "publish": "docs/releases.md#Publishing",
     "releases": "docs/releases.md#Listing",
     "rollback": "docs/releases.md#Rolling back",
@@ -427,7 +430,7 @@ def test_the_table_of_refusals_holds_each_refusal_of_the_server_and_nothing_else
 
     assert documented == {
         refusal
-        for name in ("authority", "guard", "message", "refusal")
+        for name in ("authority", "guard", "message", "refusal", "access/gate", "access/token_gate")
         for refusal in refusals(ast.parse((ROOT / "handler" / f"{name}.py").read_bytes()))
     }
 
@@ -467,10 +470,19 @@ def commands() -> TyperGroup:
     return group
 
 
-@pytest.mark.parametrize("command", commands().commands)
+def leaves() -> dict[str, TyperCommand]:
+    """Each command that does something, by the words that call it."""
+    found: dict[str, TyperCommand] = {}
+    for name, command in commands().commands.items():
+        inner = command.commands if isinstance(command, TyperGroup) else {"": command}
+        found |= {f"{name} {word}".strip(): cast("TyperCommand", one) for word, one in inner.items()}
+    return found
+
+
+@pytest.mark.parametrize("command", leaves())
 def test_each_option_stands_in_the_table_of_its_command_with_its_default_and_nothing_else_does(command: str) -> None:
     expected: dict[str, str | None] = {}
-    for parameter in commands().commands[command].params:
+    for parameter in leaves()[command].params:
         if isinstance(parameter, TyperOption):
             label = ", ".join(parameter.opts)
             default = "off" if parameter.is_flag else None if parameter.default is None else code(parameter.default)
@@ -561,7 +573,9 @@ def test_each_command_and_option_in_running_text_exists() -> None:
                 continue
             options = [option for parameter in commands().params for option in parameter.opts]
             if words[1] in known:
-                options = [option for parameter in known[words[1]].params for option in parameter.opts]
+                called = " ".join(words[1:3]) if isinstance(known[words[1]], TyperGroup) else words[1]
+                parameters = leaves()[called].params if called in leaves() else ()
+                options = [option for parameter in parameters for option in parameter.opts]
             elif not words[1].startswith("--"):
                 wrong.append((name, span))
             wrong += [(name, span) for word in words if word.startswith("--") and word not in {*options, "--help"}]

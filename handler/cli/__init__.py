@@ -23,6 +23,7 @@ from handler import __version__
 from handler.cli.eval import evaluate
 from handler.cli.index import index
 from handler.cli.init import init
+from handler.cli.keys import keys
 from handler.cli.prune import prune
 from handler.cli.publish import publish
 from handler.cli.releases import releases
@@ -55,6 +56,7 @@ app.command()(releases)
 app.command()(rollback)
 app.command()(prune)
 app.command()(smoke)
+app.add_typer(keys)
 app.command()(status)
 
 

@@ -112,7 +112,7 @@ def _serve_stdio(settings: Settings) -> None:
     from handler.stdio import serve_stdio
 
     retriever = _retriever(settings)
-    server = build_server(settings, retriever)
+    server = build_server(settings, retriever, sees_all=True)
     if sys.stdin.isatty():
         typer.echo(
             "Bedivere speaks MCP on standard input and output: a client starts it so. For a URL: bedivere serve --http",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 from urllib.parse import urlsplit
@@ -35,7 +36,8 @@ def smoke(
 ) -> None:
     """Check a running endpoint: both protocol eras, a search, a context block, and what it must refuse.
 
-    Exits with 0 where every check passed, else with 1.
+    Exits with 0 where every check passed, else with 1. An endpoint that not everyone may call is asked with the API key
+    or the token in the variable BEDIVERE_BEARER.
     """
     if not _is_url(url):
         raise typer.BadParameter("not a URL that starts with http:// or https:// and names a host")
@@ -43,8 +45,10 @@ def smoke(
     from handler.smoke import Unreachable
     from handler.smoke import smoke as checks_of
 
+    # No option: what stands on a command line is seen by every process of the machine.
+    bearer = os.environ.get("BEDIVERE_BEARER", "").strip() or None
     try:
-        checks = asyncio.run(checks_of(url, query, dataset=not without_dataset))
+        checks = asyncio.run(checks_of(url, query, dataset=not without_dataset, bearer=bearer))
     except Unreachable as reason:
         if as_json:
             _print_json(url, [], ErrorCode.ENDPOINT_UNREACHABLE, problem=str(reason))

@@ -53,13 +53,15 @@ class FolderStore:
             if left:
                 raise OSError(0, "the file became shorter")
 
-    def put(self, key: str, data: bytes, *, if_tag: str | None = None, if_absent: bool = False) -> str:
+    def put(
+        self, key: str, data: bytes, *, if_tag: str | None = None, if_absent: bool = False, private: bool = False
+    ) -> str:
         with self._known(), self._locked():
             if if_tag or if_absent:
                 file = self._file(key)
                 if (_tag(file) if file.is_file() else None) != if_tag:
                     raise Conflict(key)
-            with self._written(key) as target:
+            with self._written(key, mode=0o600 if private else 0o666) as target:
                 target.write(data)
         return hashlib.sha256(data).hexdigest()
 
@@ -154,13 +156,14 @@ class FolderStore:
             os.close(descriptor)
 
     @contextmanager
-    def _written(self, key: str) -> Generator[BinaryIO]:
+    def _written(self, key: str, *, mode: int = 0o666) -> Generator[BinaryIO]:
         """A file to write that becomes the object once it is written and on the disk."""
         self._check()
         unfinished = self._folder / _UNFINISHED / secrets.token_hex(8)
         unfinished.parent.mkdir(exist_ok=True)
         try:
-            with unfinished.open("xb") as target:
+            descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+            with os.fdopen(descriptor, "wb") as target:
                 yield target
                 target.flush()
                 os.fsync(target.fileno())

@@ -98,8 +98,13 @@ class Reader(Protocol):
 class Store(Reader, Protocol):
     """A store that is written to as well; the same holds for each of its methods."""
 
-    def put(self, key: str, data: bytes, *, if_tag: str | None = None, if_absent: bool = False) -> str:
-        """Writes a small object and returns its tag. Raises `Conflict` where the condition does not hold."""
+    def put(
+        self, key: str, data: bytes, *, if_tag: str | None = None, if_absent: bool = False, private: bool = False
+    ) -> str:
+        """Writes a small object and returns its tag. Raises `Conflict` where the condition does not hold.
+
+        In a folder, a `private` one is readable by its owner alone; S3 has its policy for that.
+        """
         ...
 
     def upload(self, key: str, file: Path, *, sha256: str, on_sent: OnSent | None = None) -> None:
@@ -240,7 +245,10 @@ class S3Store:
             answer = self._client.get_object(**self._at(key))
         return self._body(answer, chunk_bytes)
 
-    def put(self, key: str, data: bytes, *, if_tag: str | None = None, if_absent: bool = False) -> str:
+    def put(
+        self, key: str, data: bytes, *, if_tag: str | None = None, if_absent: bool = False, private: bool = False
+    ) -> str:
+        del private
         condition = {"IfMatch": if_tag} if if_tag else {"IfNoneMatch": "*"} if if_absent else {}
         checksum = b64encode(hashlib.sha256(data).digest()).decode()
         with self._known(key):

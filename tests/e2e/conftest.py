@@ -36,8 +36,9 @@ def ended(process: subprocess.Popen[str], seconds: float = 20) -> tuple[int, str
 
 @contextmanager
 def serving(*options: str, **settings: str) -> Generator[str]:
-    """`bedivere serve --http` with `options` on a free port; yields the URL that it prints."""
-    command = [*BEDIVERE, "serve", "--http", "0", *options]
+    """`bedivere serve --http` with `options`, on a free port unless they begin with one; yields its URL."""
+    port = () if options and options[0].isdigit() else ("0",)
+    command = [*BEDIVERE, "serve", "--http", *port, *options]
     environment = clean_environment(PYTHONUNBUFFERED="1", **settings)
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None

@@ -7,6 +7,7 @@ from typing import Any
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from handler.access.gate import Gate
 from handler.authority import local_hosts, origins
 from handler.guard import EndpointPaths, Guard
 from retrieval.settings import Settings
@@ -37,7 +38,7 @@ class Inner:
         return self.scopes[0]["headers"]
 
 
-def guard(app: ASGIApp, **values: Any) -> Guard:
+def guard(app: ASGIApp, *, gate: Gate | None = None, **values: Any) -> Guard:
     settings = Settings(**values)
     hosts = local_hosts(settings, bind="127.0.0.1", port=3000)
     return Guard(
@@ -46,6 +47,7 @@ def guard(app: ASGIApp, **values: Any) -> Guard:
         origins=origins(settings, hosts),
         paths=EndpointPaths(settings.endpoint, settings.base_path),
         max_body_bytes=settings.max_body_bytes,
+        gate=gate,
     )
 
 

@@ -103,7 +103,9 @@ def test_a_listed_origin_is_answered_with_cors_headers(inner: Inner) -> None:
 
     assert reply.status == 200
     assert reply.all("access-control-allow-origin") == ["https://a.example"]
-    assert reply.header("access-control-expose-headers") == "mcp-protocol-version, mcp-session-id"
+    assert reply.header("access-control-expose-headers") == (
+        "mcp-protocol-version, mcp-session-id, www-authenticate, retry-after"
+    )
     assert reply.header("access-control-allow-credentials") is None
     assert reply.all("vary") == ["Origin"]
 

@@ -14,6 +14,7 @@ from tests.infra.tools import ROOT
 
 TEMPLATE = ROOT / "template.yaml"
 DEPLOY_ROLE = ROOT / "infra" / "deploy-role.yaml"
+FRONT = ROOT / "infra" / "front.yaml"
 
 
 class CloudFormation(yaml.SafeLoader):
@@ -80,6 +81,8 @@ def resolved(value: object, values: Mapping[str, str], conditions: Mapping[str, 
 def allowed(policy: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Each action of a resolved policy with each resource it is allowed on."""
     for statement in policy["Statement"]:
+        if statement["Effect"] != "Allow":
+            continue
         for action in listed(statement["Action"]):
             for resource in listed(statement["Resource"]):
                 yield action, resource

@@ -322,3 +322,16 @@ def test_make_destroy_hands_on_what_it_is_given() -> None:
     )
 
     assert 'infra/deploy.py --destroy --environment "staging" -- --region x' in done.stdout, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("access", ["keys", "jwt", "iam"])
+def test_what_not_everyone_may_call_is_smoked_only_with_a_credential(
+    deploying: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], access: str
+) -> None:
+    told = deployed(deploying, monkeypatch, outputs={**OUTPUTS, "Access": access})
+    assert [words for words in told.told if "smoke" in words] == []
+    assert "BEDIVERE_BEARER" in capsys.readouterr().out
+
+    monkeypatch.setenv("BEDIVERE_BEARER", "a key")
+    told = deployed(deploying, monkeypatch, outputs={**OUTPUTS, "Access": access})
+    assert told.one("bedivere", "smoke")[0] == OUTPUTS["McpUrl"]

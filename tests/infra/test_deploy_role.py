@@ -37,6 +37,7 @@ NAMES = {"AWS::Logs::LogGroup": "LogGroupName", "AWS::CloudWatch::Dashboard": "D
 UNNAMED = {
     "AWS::ApiGatewayV2::Api",
     "AWS::ApiGatewayV2::ApiMapping",
+    "AWS::ApiGatewayV2::Authorizer",
     "AWS::ApiGatewayV2::DomainName",
     "AWS::ApiGatewayV2::Integration",
     "AWS::ApiGatewayV2::Route",

@@ -11,7 +11,7 @@ import pytest
 
 from handler.telemetry import METRICS
 from retrieval.settings import Settings, variables
-from tests.infra.cloudformation import DEPLOY_ROLE, TEMPLATE, read
+from tests.infra.cloudformation import DEPLOY_ROLE, FRONT, TEMPLATE, read
 from tests.infra.tools import ROOT, install, run
 
 
@@ -31,7 +31,7 @@ def test_sam_finds_nothing_wrong_with_the_template() -> None:
 
 @pytest.mark.e2e
 def test_cfn_lint_finds_nothing_wrong_with_the_templates() -> None:
-    done = run(tool("sam", "cfn-lint"), "--", str(TEMPLATE), str(DEPLOY_ROLE))
+    done = run(tool("sam", "cfn-lint"), "--", str(TEMPLATE), str(DEPLOY_ROLE), str(FRONT))
 
     assert done.stdout == ""
 
@@ -56,7 +56,7 @@ def test_what_the_template_is_translated_to_has_no_errors(gradual: str, tmp_path
 def test_checkov_objects_to_nothing_but_what_is_excepted_with_a_reason(tmp_path: Path) -> None:
     checkov = tool("checkov", "checkov")
     options = ("--quiet", "--compact", "--framework", "cloudformation", "--skip-download", "--output", "json")
-    done = run(checkov, *options, "--file", str(TEMPLATE), str(DEPLOY_ROLE), cwd=tmp_path)
+    done = run(checkov, *options, "--file", str(TEMPLATE), str(DEPLOY_ROLE), str(FRONT), cwd=tmp_path)
 
     results = json.loads(done.stdout[done.stdout.index("{") :])
     assert results["summary"]["failed"] == 0, done.stdout
@@ -66,7 +66,7 @@ def test_checkov_objects_to_nothing_but_what_is_excepted_with_a_reason(tmp_path:
 def test_each_exception_from_a_policy_has_a_reason() -> None:
     exceptions = [
         exception
-        for path in (TEMPLATE, DEPLOY_ROLE)
+        for path in (TEMPLATE, DEPLOY_ROLE, FRONT)
         for resource in read(path)["Resources"].values()
         for exception in resource.get("Metadata", {}).get("checkov", {}).get("skip", [])
     ]
@@ -241,8 +241,44 @@ def test_the_image_starts_the_same_handler_by_itself_and_on_lambda(resources: Ma
 def test_each_path_and_method_reaches_the_server(resources: Mapping[str, Any]) -> None:
     routes = [resource for resource in resources.values() if resource["Type"] == "AWS::ApiGatewayV2::Route"]
 
-    assert [route["Properties"]["RouteKey"] for route in routes] == ["$default"]
+    everywhere = [route["Properties"]["RouteKey"] for route in routes if "Condition" not in route]
+    assert everywhere == ["$default"]
     assert resources["Stage"]["Properties"]["StageName"] == "$default"
+
+
+def test_one_parameter_says_who_may_call(template: Mapping[str, Any], resources: Mapping[str, Any]) -> None:
+    route = resources["Route"]["Properties"]
+    ways = {name: rule["Fn::Equals"][1] for name, rule in template["Conditions"].items() if name.startswith("Takes")}
+
+    assert template["Parameters"]["Access"]["AllowedValues"] == ["public", *ways.values()]
+    assert template["Parameters"]["Access"]["Default"] == "public"
+    assert ways == {"TakesKeys": "keys", "TakesTokens": "jwt", "TakesSignatures": "iam"}
+    assert route["AuthorizationType"] == {
+        "Fn::If": ["TakesTokens", "JWT", {"Fn::If": ["TakesSignatures", "AWS_IAM", "NONE"]}]
+    }
+    assert route["AuthorizerId"] == {"Fn::If": ["TakesTokens", {"Ref": "TokenAuthorizer"}, {"Ref": "AWS::NoValue"}]}
+
+
+def test_tokens_are_checked_by_the_gateway_and_again_by_the_server(
+    resources: Mapping[str, Any], environment: Mapping[str, Any]
+) -> None:
+    authorizer = resources["TokenAuthorizer"]
+    asked = authorizer["Properties"]["JwtConfiguration"]
+
+    assert authorizer["Condition"] == "TakesTokens"
+    assert asked["Issuer"] == environment["BEDIVERE_JWT_ISSUER"]
+    assert asked["Audience"] == {"Fn::Split": [",", environment["BEDIVERE_JWT_AUDIENCE"]]}
+
+
+def test_where_tokens_are_asked_for_preflights_and_metadata_stay_open(resources: Mapping[str, Any]) -> None:
+    routes = [resource for resource in resources.values() if resource["Type"] == "AWS::ApiGatewayV2::Route"]
+    conditional = {route["Properties"]["RouteKey"]: route for route in routes if "Condition" in route}
+
+    assert set(conditional) == {"OPTIONS /{proxy+}", "GET /.well-known/{proxy+}"}
+    for route in conditional.values():
+        assert route["Condition"] == "TakesTokens"
+        assert route["Properties"]["AuthorizationType"] == "NONE"
+        assert route["Properties"]["Target"] == resources["Route"]["Properties"]["Target"]
 
 
 def test_preflights_are_left_to_the_server(resources: Mapping[str, Any]) -> None:

@@ -45,6 +45,27 @@ def test_the_function_may_only_read_one_prefix_write_one_log_and_read_one_key(re
     assert [statement for statement in statements(role) if statement["Resource"] == "*"] == []
 
 
+def test_of_the_store_the_function_reads_the_pointer_the_releases_and_only_where_keys_are_taken_the_keys(
+    resources: Mapping[str, Any],
+) -> None:
+    read_of_s3 = [
+        (condition, re.findall(r"DatasetPrefix\}/([^\"]+)", resource)[0])
+        for condition, resource in resources_of(resources["FunctionRole"], "s3")
+        if "DatasetPrefix" in resource
+    ]
+
+    assert read_of_s3 == [(None, "current.json"), (None, "releases/*"), ("TakesKeys", "keys.json")]
+
+
+def test_a_pipeline_that_publishes_cannot_make_itself_a_key() -> None:
+    role = read(DEPLOY_ROLE)["Resources"]["DeployRole"]
+    (denied,) = [one for one in statements(role) if one.get("Sid") == "LeaveTheKeysAlone"]
+
+    assert denied["Effect"] == "Deny"
+    assert {*listed(denied["Action"])} == {"s3:PutObject", "s3:DeleteObject"}
+    assert json.dumps(denied["Resource"]).count("/keys.json") == 1
+
+
 def test_a_bucket_that_is_not_the_stacks_own_is_never_listed(resources: Mapping[str, Any]) -> None:
     listing = [
         statement

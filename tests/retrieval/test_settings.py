@@ -200,3 +200,37 @@ def test_every_setting_has_a_variable_a_range_and_a_meaning() -> None:
 def test_statuses_of_outdated_documents_are_read_in_any_case_and_once_each(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BEDIVERE_OUTDATED_STATUSES", "Draft, end of life,, draft ,OBSOLETE")
     assert load_settings().outdated_statuses == ("draft", "end of life", "obsolete")
+
+
+def test_private_collections_are_read_with_their_scopes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BEDIVERE_PRIVATE_COLLECTIONS", "hr=hr.read, board papers=board")
+    assert load_settings().private_collections == {"hr": "hr.read", "board papers": "board"}
+
+
+@pytest.mark.parametrize("written", ["hr", "hr=", "=hr.read", "hr=a b", 'hr="x"', "hr=one,hr=two", "hr=one,board"])
+def test_what_does_not_say_which_scope_a_collection_takes_stops_the_start(
+    monkeypatch: pytest.MonkeyPatch, written: str
+) -> None:
+    monkeypatch.setenv("BEDIVERE_PRIVATE_COLLECTIONS", written)
+    with pytest.raises(BedivereError) as caught:
+        load_settings()
+    assert caught.value.sentence == "BEDIVERE_PRIVATE_COLLECTIONS must be collection=scope, separated by commas."
+
+
+@pytest.mark.parametrize(
+    ("variable", "written"),
+    [
+        ("BEDIVERE_ACCESS", "open"),
+        ("BEDIVERE_CALLER_LIMIT", "often"),
+        ("BEDIVERE_JWT_ISSUER", "issuer.example"),
+        ("BEDIVERE_JWT_SCOPE_PREFIX", 'a"b'),
+        ("BEDIVERE_PUBLIC_URL", "docs.example.com"),
+    ],
+)
+def test_a_way_to_let_callers_in_that_is_none_stops_the_start(
+    monkeypatch: pytest.MonkeyPatch, variable: str, written: str
+) -> None:
+    monkeypatch.setenv(variable, written)
+    with pytest.raises(BedivereError) as caught:
+        load_settings()
+    assert caught.value.sentence.startswith(f"{variable} must be ")

@@ -2,14 +2,15 @@
 import { createRequire } from "node:module";
 import { pathToFileURL } from "node:url";
 
-const [installed, url] = process.argv.slice(2);
+const [installed, url, token] = process.argv.slice(2);
 const require = createRequire(`${installed}/`);
 const load = (name) => import(pathToFileURL(require.resolve(`@modelcontextprotocol/sdk/${name}`)));
 const { Client } = await load("client/index.js");
 const { StreamableHTTPClientTransport } = await load("client/streamableHttp.js");
 
 const client = new Client({ name: "typescript-test", version: "1.0.0" });
-const transport = new StreamableHTTPClientTransport(new URL(url));
+const headers = token ? { authorization: `Bearer ${token}` } : {};
+const transport = new StreamableHTTPClientTransport(new URL(url), { requestInit: { headers } });
 await client.connect(transport);
 const seen = {
   server: client.getServerVersion(),

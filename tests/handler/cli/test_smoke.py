@@ -15,6 +15,8 @@ from typer.testing import CliRunner
 
 from handler import protocol
 from handler import smoke as checks
+from handler.access import issuing
+from handler.access.caller import EVERY_TOOL
 from handler.cli import app
 from handler.main import AppHandler, make_handler
 from handler.smoke import ERAS, REFUSALS, Check, Unreachable, smoke
@@ -266,7 +268,8 @@ def test_without_a_dataset_nothing_is_searched_and_all_else_is_tried(serve: Serv
 def test_the_command_says_whether_there_is_a_dataset(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[object] = []
 
-    async def found(*_: object, dataset: bool) -> list[Check]:
+    async def found(*_: object, dataset: bool, bearer: str | None) -> list[Check]:
+        del bearer
         asked.append(dataset)
         return [PASSED]
 
@@ -274,6 +277,37 @@ def test_the_command_says_whether_there_is_a_dataset(monkeypatch: pytest.MonkeyP
     run(URL)
     run(URL, "--without-dataset")
     assert asked == [True, False]
+
+
+def test_an_endpoint_that_takes_keys_is_smoked_with_one_and_once_without(serve: Serve, tmp_path: Path) -> None:
+    place = str(tmp_path / "keys.json")
+    key, _ = issuing.create(place, "smoke", scopes=EVERY_TOOL)
+    transport = serve(access="keys", keys=place)
+
+    checked = asyncio.run(smoke(URL, transport=transport, pause=0, bearer=key))
+
+    assert [check.name for check in checked] == [*ALL, "no credential"]
+    assert [check for check in checked if not check.passed] == []
+
+
+def test_an_endpoint_that_lets_in_anyone_after_all_fails_the_smoke(serve: Serve) -> None:
+    checked = asyncio.run(smoke(URL, transport=serve(), pause=0, bearer="something"))
+
+    (missed,) = [check for check in checked if not check.passed]
+    assert (missed.name, missed.detail) == ("no credential", "status 200 instead of 401 with WWW-Authenticate")
+
+
+def test_the_credential_is_read_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[object] = []
+
+    async def found(*_: object, bearer: str | None, **__: object) -> list[Check]:
+        asked.append(bearer)
+        return [PASSED]
+
+    monkeypatch.setattr(checks, "smoke", found)
+    monkeypatch.setenv("BEDIVERE_BEARER", "a key")
+    run(URL)
+    assert asked == ["a key"]
 
 
 def test_json_holds_every_check(saying: Callable[..., None]) -> None:

@@ -48,7 +48,10 @@ class MemoryStore:
         if self.failure is not None:
             raise BedivereError(self.failure, "The store fails, as it was told to.")
 
-    def put(self, key: str, data: bytes, *, if_tag: str | None = None, if_absent: bool = False) -> str:
+    def put(
+        self, key: str, data: bytes, *, if_tag: str | None = None, if_absent: bool = False, private: bool = False
+    ) -> str:
+        del private
         there = hashlib.sha256(self.objects[key]).hexdigest() if key in self.objects else None
         if (if_tag or if_absent) and there != if_tag:
             raise Conflict(key)
