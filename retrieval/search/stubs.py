@@ -9,8 +9,8 @@ import re
 from typing import Final
 
 STUB_CHARS: Final = 60
-"""A chunk with less text of its own than this, headings and links aside, explains nothing. In a list, entries with less
-than this for each of their links are links."""
+"""A chunk with less text of its own than this, headings and links aside, and no whole sentence explains nothing. In a
+list, entries with less than this for each of their links are links."""
 
 _NOTICE_CHARS: Final = 300
 _LONG_CHARS: Final = 300
@@ -35,19 +35,24 @@ _NOTICE: Final = re.compile(
     re.IGNORECASE,
 )
 _MARKS: Final = re.compile(r"[\W_]+")
+_SENTENCE: Final = re.compile(r"(?<!\w)(?:[\w'’-]+[,;:]? ){4,30}[^\W\d]{2,}[.!?](?=\s|$)")
+"""Five words or more and the point at their end: as short as it is, it says something."""
 
 
 def is_stub(text: str) -> bool:
-    """Whether `text` is a heading alone or little but links."""
+    """Whether `text` is a heading alone, a few words that make no sentence, or little but links."""
     # Most chunks are long and without links, and this is asked of each candidate.
     if len(text) > _LONG_CHARS and not any(mark in text for mark in _LINK_MARKS):
         return False
-    return len(_own(text)) < STUB_CHARS
+    own = _own(text)
+    return len(_words(own)) < STUB_CHARS and _SENTENCE.search(own) is None
 
 
 def is_notice(text: str) -> bool:
     """Whether `text` is short and says who owns the document or on which terms it may be used."""
-    return len(text) <= 2 * _NOTICE_CHARS and _NOTICE.search(text) is not None and len(_own(text)) < _NOTICE_CHARS
+    return (
+        len(text) <= 2 * _NOTICE_CHARS and _NOTICE.search(text) is not None and len(_words(_own(text))) < _NOTICE_CHARS
+    )
 
 
 def asks_for_notice(question: str) -> bool:
@@ -56,16 +61,14 @@ def asks_for_notice(question: str) -> bool:
 
 
 def _own(text: str) -> str:
-    """The words of `text` that are neither in headings nor links, nor in entries of a list that are little else."""
+    """What of `text` is neither in headings nor links, nor in entries of a list that are little else."""
     read = text[:_LOOKED_AT_CHARS]
-    code = " ".join(match[0] for match in _CODE.finditer(read))
-    own = [_words(code)]
+    own = [match[0] for match in _CODE.finditer(read)]
     for block in _BLOCKS.split(_PICTURE.sub(" ", _HEADING.sub(" ", _CODE.sub(" ", read)))):
         bare, links = _LINK.subn(" ", block)
-        words = _words(bare)
-        if not links or len(words) >= STUB_CHARS * links or _ENTRY.match(block) is None:
-            own.append(words)
-    return " ".join(own).strip()
+        if not links or len(_words(bare)) >= STUB_CHARS * links or _ENTRY.match(block) is None:
+            own.append(bare)
+    return "\n".join(own)
 
 
 def _words(text: str) -> str:

@@ -33,8 +33,15 @@ def test_an_explanation_is_no_stub_though_it_links() -> None:
     assert not is_stub(f"## Configuration\n\n{PROSE} See [the reference](reference.md).")
 
 
+@pytest.mark.parametrize(
+    "text", ["## Sleeping\n\nCats sleep sixteen hours, mostly in the sun.", "Is it free of charge? Yes."]
+)
+def test_a_sentence_explains_however_short_it_is(text: str) -> None:
+    assert not is_stub(text)
+
+
 def test_an_underlined_heading_counts_no_more_than_a_marked_one() -> None:
-    placed = "This document has been placed in the public domain."
+    placed = "Placed in the public domain by all of its authors"
     assert is_stub(f"# Copyright\n\n{placed}")
     assert is_stub(f"Copyright\n=========\n\n{placed}")
 
