@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any, cast
 
 import lancedb
 import pytest
@@ -43,7 +44,7 @@ def test_the_summary_counts_what_was_taken_out_and_names_the_files(source: Path)
 def test_no_column_of_the_table_holds_what_nobody_sees(source: Path) -> None:
     build(source)
     table = lancedb.connect(source.parent / "database").open_table("documents")
-    rows = table.to_arrow().to_pylist()
+    rows = cast("list[dict[str, Any]]", table.to_arrow().to_pylist())
     texts = {str(value) for row in rows for value in row.values()}
     assert {text for text in texts if counted(text)[1]} == set()
     assert {row["title"] for row in rows} == {"Clean", "Rules", "Page"}
