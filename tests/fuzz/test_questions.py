@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from time import thread_time
 from typing import Any, Final
 
@@ -15,6 +16,7 @@ from retrieval.search import filters, snippet
 from retrieval.search import text as lexicon
 from retrieval.search.filters import MAX_CONDITIONS, Where, to_sql
 from retrieval.search.plan import MAX_QUERY_CHARS, Match, Searchable, plan_text
+from retrieval.search.values import MAX_VALUE_CHARS
 from tests.fuzz.examples import examples
 from tests.fuzz.schemas import JSON, ODD_TEXT
 
@@ -128,3 +130,19 @@ def test_conditions_are_taken_up_to_their_limit_and_no_further(more: int) -> Non
     _, refused = read({**whole, **({"status": "a"} if more else {})}, lay_out(COLUMNS, [], "text"))
     assert (refused is not None) == bool(more)
     assert refused is None or f"more than {MAX_CONDITIONS}" in refused.sentence
+
+
+LIMITS: Final[dict[str, tuple[int, Callable[[int], dict[str, Any]]]]] = {
+    "values of a list": (filters.MAX_VALUES, lambda size: {"status": [str(value) for value in range(size)]}),
+    "characters of a value": (MAX_VALUE_CHARS, lambda size: {"status": "a" * size}),
+    "characters of a prefix": (MAX_VALUE_CHARS, lambda size: {"path": {"prefix": "a" * size}}),
+}
+
+
+@pytest.mark.parametrize("more", [0, 1])
+@pytest.mark.parametrize("what", LIMITS)
+def test_a_comparison_is_taken_up_to_its_limit_and_no_further(what: str, more: int) -> None:
+    limit, asked = LIMITS[what]
+    where, refused = read(asked(limit + more), lay_out(COLUMNS, [], "text"))
+    assert (where is None) == bool(more)
+    assert (refused is not None) == bool(more)
