@@ -44,7 +44,7 @@ export SAM_CLI_TELEMETRY := 0
 # Lambda takes no image with an attestation beside it: "image manifest, config or layer media type is not supported".
 export BUILDX_NO_DEFAULT_ATTESTATIONS := 1
 
-.PHONY: help setup run test lint types walls unit e2e audit baselines bench bench-cold bench-index bench-warm import-budget conformance format core lock clean image image-size deploy destroy e2e-image
+.PHONY: help setup run test lint types walls unit e2e fuzz audit baselines bench bench-cold bench-index bench-warm import-budget conformance format core lock clean image image-size deploy destroy e2e-image
 
 help: ## What can be done here
 	@echo "Bedivere. Needs Python 3.11 or later, pip and make; everything else goes into .venv"
@@ -91,6 +91,9 @@ unit: setup ## The tests that need no second process
 
 e2e: setup ## The tests that drive the finished product
 	$(BIN)/pytest -m e2e $(PYTEST_ARGS)
+
+fuzz: setup ## What a stranger may send, longer and at random (PYTEST_ARGS='-k readers' for a part)
+	$(BIN)/pytest tests/fuzz --hypothesis-profile=fuzz --numprocesses $(WORKERS) -o faulthandler_timeout=3600 $(PYTEST_ARGS)
 
 baselines: setup ## Measure the judged handbook anew and write what `make test` compares with
 	$(BIN)/python -m tests.corpus.baselines

@@ -30,8 +30,9 @@ MAX_EXCLUDED: Final = 20
 _MAX_FRAGMENT_CHARS: Final = 200
 _MAX_FIELDS: Final = 20
 
-_NUMERAL: Final = re.compile(r"\s*[+-]?[0-9]{1,18}(?:\.0*)?\s*")
-_DECIMAL: Final = re.compile(r"\s*[+-]?[0-9]{0,18}(?:\.[0-9]{0,18})?\s*")
+# What is taken is not given back: a body of white space would be tried at each of its lengths.
+_NUMERAL: Final = re.compile(r"\s*+[+-]?[0-9]{1,18}(?:\.0*+)?\s*+")
+_DECIMAL: Final = re.compile(r"\s*+[+-]?[0-9]{0,18}(?:\.[0-9]{0,18})?\s*+")
 
 
 def _written(numeral: re.Pattern[str]) -> Callable[[object], object]:

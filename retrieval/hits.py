@@ -10,6 +10,7 @@ from retrieval.search import snippet
 from retrieval.search.collapse import Group
 from retrieval.search.found import Found
 from retrieval.search.fusion import RANK_CONSTANT, Ranked
+from retrieval.search.visible import seen
 from retrieval.types import Hit, Ran, ScoreType
 
 MAX_REPLY_CHARS: Final = 60_000
@@ -53,9 +54,10 @@ def hits_of(
         hits.append(hit)
     # Better a hit without what stands around it than no hit: contexts get what room is left, the best first.
     for place, hit in enumerate(hits):
-        context = contexts.get(hit.id)
-        if context is None:
+        if hit.id not in contexts:
             continue
+        # A copy is not validated, so that this is not done by its type.
+        context = seen(contexts[hit.id])
         spent += len(json.dumps(context, ensure_ascii=False)) + _CONTEXT_FIELD
         if spent > MAX_REPLY_CHARS and not whole:
             break

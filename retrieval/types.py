@@ -7,15 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
+
+from retrieval.search.visible import seen
 
 SearchType = Literal["auto", "text", "vector", "hybrid"]
 Ran = Literal["text", "vector", "hybrid"]
 Scalar = str | int | float | bool
 
+Shown = Annotated[str, AfterValidator(seen)]
+"""Text of a document as a reply shows it. Ids are not: they are passed back, and must come back as they are stored."""
 
 ExpandType = Literal["none", "neighbors", "section"]
 
@@ -169,11 +173,13 @@ class Hit(Reply):
     """One matching chunk, or the best one of its document."""
 
     id: str = Field(description="Identifies the chunk: pass it to lancedb_fetch.")
-    title: str | None = Field(default=None, description="Title of the document.")
-    heading: str | None = Field(default=None, description="Headings above the chunk, outermost first, joined by ' > '.")
-    path: str | None = Field(default=None, description="Path of the document in its source.")
-    url: str | None = Field(default=None, description="Where the passage is published: cite this, else the path.")
-    snippet: str = Field(description="The part of the chunk that matches best; … marks where it was cut.")
+    title: Shown | None = Field(default=None, description="Title of the document.")
+    heading: Shown | None = Field(
+        default=None, description="Headings above the chunk, outermost first, joined by ' > '."
+    )
+    path: Shown | None = Field(default=None, description="Path of the document in its source.")
+    url: Shown | None = Field(default=None, description="Where the passage is published: cite this, else the path.")
+    snippet: Shown = Field(description="The part of the chunk that matches best; … marks where it was cut.")
     score: float = Field(description="Higher is better; comparable within one reply only.")
     score_type: ScoreType = Field(
         default="bm25", description="What the score is: of words, of meaning, or of both ranks fused."
@@ -196,21 +202,22 @@ class Hit(Reply):
     boost: float | None = Field(
         default=None, description="What its score was multiplied by for its place, as the server is set for its path."
     )
-    outdated: str | None = Field(
+    outdated: Shown | None = Field(
         default=None, description="Where the document no longer holds: its status, date and successor in words."
     )
-    stands_for: str | None = Field(
+    stands_for: Shown | None = Field(
         default=None, description="The outdated document that matched and that this one replaces."
     )
     matching_chunk_count: int | None = Field(
         default=None, description="With collapse: chunks of the document among the candidates."
     )
-    matched_headings: list[str] | None = Field(
+    matched_headings: list[Shown] | None = Field(
         default=None, description="With collapse: headings of those chunks, best first."
     )
-    context: str | None = Field(default=None, description="With expand: the chunk's text and what stands around it.")
-    metadata: dict[str, Scalar] = Field(
-        default_factory=dict[str, Scalar], description="The chunk's further columns, such as status, date or version."
+    context: Shown | None = Field(default=None, description="With expand: the chunk's text and what stands around it.")
+    metadata: dict[str, Shown | int | float | bool] = Field(
+        default_factory=dict[str, Shown | int | float | bool],
+        description="The chunk's further columns, such as status, date or version.",
     )
 
 
@@ -242,7 +249,7 @@ class Rejected(Reply):
     score: float = Field(description="The best candidate's relevance, 0 to 1.")
     threshold: float = Field(description="The least relevance that is answered; minScore overrides it.")
     id: str | None = Field(default=None, description="The best candidate.")
-    title: str | None = Field(default=None, description="Its title.")
+    title: Shown | None = Field(default=None, description="Its title.")
 
 
 class SearchReply(Reply):
@@ -269,17 +276,19 @@ class SearchReply(Reply):
         default=None, description="The version of each collection that was searched, where there are several."
     )
     timings: dict[str, float] | None = Field(default=None, description="Milliseconds by stage, where asked for.")
-    notes: list[str] = Field(default_factory=list[str], description="What the reader should know about this answer.")
+    notes: list[Shown] = Field(
+        default_factory=list[Shown], description="What the reader should know about this answer."
+    )
 
 
 class Source(Reply):
     """A passage of a context block."""
 
     ids: list[str] = Field(description="The chunks of the passage, in document order.")
-    title: str | None = Field(default=None, description="Title of the document.")
-    heading: str | None = Field(default=None, description="Headings above the passage, joined by ' > '.")
-    path: str | None = Field(default=None, description="Path of the document in its source.")
-    url: str | None = Field(default=None, description="Where the passage is published.")
+    title: Shown | None = Field(default=None, description="Title of the document.")
+    heading: Shown | None = Field(default=None, description="Headings above the passage, joined by ' > '.")
+    path: Shown | None = Field(default=None, description="Path of the document in its source.")
+    url: Shown | None = Field(default=None, description="Where the passage is published.")
 
 
 class ContextReply(Reply):
@@ -300,42 +309,46 @@ class ContextReply(Reply):
     rejected: Rejected | None = Field(
         default=None, description="Where there are no passages because the best one was not relevant enough."
     )
-    notes: list[str] = Field(default_factory=list[str], description="What the reader should know about this answer.")
+    notes: list[Shown] = Field(
+        default_factory=list[Shown], description="What the reader should know about this answer."
+    )
 
 
 class Page(Reply):
     """Whole chunks of one document, in order."""
 
     table: str = Field(description="The table it was read from.")
-    path: str | None = Field(default=None, description="Path of the document in its source.")
-    title: str | None = Field(default=None, description="Title of the document.")
-    url: str | None = Field(default=None, description="Where it is published.")
-    version: str | None = Field(default=None, description="Its version.")
-    collection: str | None = Field(default=None, description="Its collection.")
-    status: str | None = Field(default=None, description="Its status.")
-    outdated: str | None = Field(
+    path: Shown | None = Field(default=None, description="Path of the document in its source.")
+    title: Shown | None = Field(default=None, description="Title of the document.")
+    url: Shown | None = Field(default=None, description="Where it is published.")
+    version: Shown | None = Field(default=None, description="Its version.")
+    collection: Shown | None = Field(default=None, description="Its collection.")
+    status: Shown | None = Field(default=None, description="Its status.")
+    outdated: Shown | None = Field(
         default=None, description="Where the document no longer holds: its status, date and successor in words."
     )
     ids: list[str] = Field(description="The chunks of the text, in order.")
     first: int | None = Field(default=None, description="Ordinal of the first chunk in the document, from 0.")
     chunks: int | None = Field(default=None, description="Chunks of the whole document.")
-    headings: list[str] = Field(default_factory=list[str], description="Headings of the text, in order, once each.")
-    text: str = Field(description="The text of the chunks, a blank line between them.")
+    headings: list[Shown] = Field(default_factory=list[Shown], description="Headings of the text, in order, once each.")
+    text: Shown = Field(description="The text of the chunks, a blank line between them.")
     cursor: str | None = Field(default=None, description="Pass it to read on; null at the end of the document.")
-    notes: list[str] = Field(default_factory=list[str], description="What the reader should know about this answer.")
+    notes: list[Shown] = Field(
+        default_factory=list[Shown], description="What the reader should know about this answer."
+    )
 
 
 class CatalogEntry(Reply):
     """One document."""
 
-    path: str | None = Field(default=None, description="Path of the document in its source.")
-    title: str | None = Field(default=None, description="Its title.")
-    url: str | None = Field(default=None, description="Where it is published.")
-    collection: str | None = Field(default=None, description="Its collection.")
-    version: str | None = Field(default=None, description="Its version.")
-    status: str | None = Field(default=None, description="Its status, such as draft or superseded.")
-    date: str | None = Field(default=None, description="Its date.")
-    superseded_by: str | None = Field(default=None, description="Its successor, as the document names it.")
+    path: Shown | None = Field(default=None, description="Path of the document in its source.")
+    title: Shown | None = Field(default=None, description="Its title.")
+    url: Shown | None = Field(default=None, description="Where it is published.")
+    collection: Shown | None = Field(default=None, description="Its collection.")
+    version: Shown | None = Field(default=None, description="Its version.")
+    status: Shown | None = Field(default=None, description="Its status, such as draft or superseded.")
+    date: Shown | None = Field(default=None, description="Its date.")
+    superseded_by: Shown | None = Field(default=None, description="Its successor, as the document names it.")
     chunks: int | None = Field(default=None, description="Its chunks.")
     id: str | None = Field(default=None, description="Its first chunk: pass it to lancedb_fetch.")
 
@@ -351,7 +364,9 @@ class CatalogReply(Reply):
     total: int | None = Field(default=None, description="Documents that the filters let through.")
     documents: list[CatalogEntry] = Field(description="The documents, by path.")
     cursor: str | None = Field(default=None, description="Pass it for the next page; null at the end.")
-    notes: list[str] = Field(default_factory=list[str], description="What the reader should know about this answer.")
+    notes: list[Shown] = Field(
+        default_factory=list[Shown], description="What the reader should know about this answer."
+    )
 
 
 class VersionReply(Reply):

@@ -2,6 +2,7 @@
 
 import ast
 import asyncio
+import importlib
 import json
 import re
 import shlex
@@ -676,6 +677,30 @@ def test_the_boosts_are_those_of_the_plan() -> None:
 )
 def test_a_limit_in_the_documentation_is_the_one_in_the_code(name: str, sentence: str) -> None:
     assert sentence in " ".join(text_of(name).split())
+
+
+# Budgets
+
+
+def limit_of(name: str) -> object:
+    """The value that `module:NAME` has in the code, or the default of `module:Model.field`."""
+    module, _, constant = name.partition(":")
+    model, _, field = constant.partition(".")
+    found = getattr(importlib.import_module(module), model)
+    return found.model_fields[field].default if field else found
+
+
+def test_each_budget_is_the_one_in_the_code() -> None:
+    budgets = page("docs/security.md").rows("Stage", "Budgets")
+    stated = {row["In the code"].strip("`"): row["Limit"] for row in budgets}
+    assert len(budgets) == len(stated) > 20
+    assert {name: f"{limit_of(name):,.0f}" for name in stated} == stated
+
+
+def test_what_lies_past_a_budget_is_a_code_that_there_is() -> None:
+    past = [row["Past it"] for row in page("docs/security.md").rows("Stage", "Budgets")]
+    codes = {code for text in past for code in re.findall(r"`([A-Z_]+)`", text)}
+    assert codes - set(ErrorCode) == set()
 
 
 # The pages themselves

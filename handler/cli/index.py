@@ -174,6 +174,10 @@ def _lines(summary: Summary, noun: str) -> Iterator[tuple[str, str]]:
     for group in summary.skipped:
         more = ", …" if group.files > len(group.examples) else ""
         yield "skipped", f"{counted(group.files, noun)}, {group.reason}: {', '.join(group.examples)}{more}"
+    if hidden := summary.hidden:
+        more = ", …" if hidden.files > len(hidden.examples) else ""
+        taken = f"{counted(hidden.characters, 'invisible character')} taken out of {counted(hidden.files, noun)}"
+        yield "hidden", f"{taken}: {', '.join(hidden.examples)}{more}"
     for note in summary.notes:
         yield "note", note
     yield "seconds", f"{summary.seconds:,.1f}"

@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-_TOPIC: Final = re.compile(r"<top>(.*?)</top>", re.DOTALL | re.IGNORECASE)
-_FIELD: Final = re.compile(r"<(\w+)>\s*(.*?)\s*(?=<|\Z)", re.DOTALL)
+_TOPIC: Final = re.compile(r"<top>((?:(?!</?top>).)*+)</top>", re.DOTALL | re.IGNORECASE)
+_FIELD: Final = re.compile(r"<(\w++)>([^<]*)")
 _LABEL: Final = re.compile(r"(?:Number|Topic|Description|Narrative)\s*:\s*", re.IGNORECASE)
 _HEADER: Final = frozenset({"query_id", "query-id", "qid", "topic"})
 
@@ -19,7 +19,7 @@ def topics(text: str) -> Iterator[tuple[str, str]]:
     """Id and text of each topic: the `<title>` of each `<top>`, or what stands after the id and a tab on each line."""
     if _TOPIC.search(text):
         for number, block in enumerate(_TOPIC.findall(text), start=1):
-            fields = {name.lower(): _LABEL.sub("", value, count=1) for name, value in _FIELD.findall(block)}
+            fields = {name.lower(): _LABEL.sub("", value.strip(), count=1) for name, value in _FIELD.findall(block)}
             asked = " ".join((fields.get("title") or fields.get("query") or fields.get("desc") or "").split())
             if not fields.get("num") or not asked:
                 raise ValueError(f"topic {number} has no <num> or no <title>")

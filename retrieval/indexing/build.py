@@ -36,7 +36,7 @@ from retrieval.indexing import (
 )
 from retrieval.indexing.formats import jsonl
 from retrieval.indexing.generation import STATE, TableFolder
-from retrieval.indexing.job import Calibrated, Options, Progress, Quiet, SkippedGroup, Summary
+from retrieval.indexing.job import Calibrated, Hidden, Options, Progress, Quiet, SkippedGroup, Summary
 from retrieval.indexing.lance import OldTable, OldTableUnreadableError
 from retrieval.indexing.provenance import describe
 from retrieval.indexing.reading import ReadDocument, Wanted
@@ -181,6 +181,9 @@ class _Run:
         found = self._find()
         for skipped in found.skipped:
             self._skip(skipped.path, skipped.reason)
+        if found.alike:
+            more = ", …" if len(found.alike) > _EXAMPLES else ""
+            self.notes.append(f"Names differ in upper and lower case only: {', '.join(found.alike[:_EXAMPLES])}{more}")
         self.progress.found(len(found.files))
         self.progress.stage("Reading documents")
         stands = {
@@ -257,6 +260,7 @@ class _Run:
             chunks=document.chunks,
             reason=document.reason,
             metadata=document.metadata,
+            hidden=document.hidden,
             **asdict(document.stamp),
         )
 
@@ -381,7 +385,12 @@ class _Run:
             notes=tuple(self.notes),
             vectors=self.vectors.summary(provenance.embedding) if self.vectors and provenance.embedding else None,
             calibration=self._calibrated(provenance.embedding),
+            hidden=self._hidden(),
         )
+
+    def _hidden(self) -> Hidden | None:
+        hiding = {path: record.hidden for path, record in sorted(self.records.items()) if record.hidden}
+        return Hidden(sum(hiding.values()), len(hiding), tuple(hiding)[:_EXAMPLES]) if hiding else None
 
     def _calibrated(self, embedding: Mapping[str, Any] | None) -> Calibrated | None:
         """What is stored with the table in its place, whose record of vectors is `embedding`."""

@@ -45,6 +45,7 @@ _TOO_LARGE: Final = re.compile(
     r"(tokens|length|inputs?) .{0,40}(exceed|limit|maximum)|exceeds? .{0,40}(tokens|length|limit|maximum|context)",
     re.IGNORECASE,
 )
+_LONGEST_COMPLAINT: Final = 2_000
 _OUT_OF_MONEY: Final = "insufficient_quota"
 _SHORTEST: Final = 100
 """Characters; a text that is refused for its size at this length is refused for another reason."""
@@ -221,7 +222,7 @@ def _is_too_large(error: Exception) -> bool:
 
     if not isinstance(error, openai.APIStatusError):
         return False
-    complains = error.status_code in _SIZE_COMPLAINTS and _TOO_LARGE.search(str(error.body))
+    complains = error.status_code in _SIZE_COMPLAINTS and _TOO_LARGE.search(str(error.body)[:_LONGEST_COMPLAINT])
     return error.status_code == 413 or bool(complains)
 
 

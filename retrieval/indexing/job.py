@@ -87,6 +87,15 @@ class SkippedGroup:
 
 
 @dataclass(frozen=True, slots=True)
+class Hidden:
+    """Characters that nobody sees, which were taken out of documents; `examples` names the first few of the files."""
+
+    characters: int
+    files: int
+    examples: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Embedded:
     """The vectors of the table, and what this run paid for them."""
 
@@ -144,4 +153,6 @@ class Summary:
     vectors: Embedded | None = None
     """None where the table has none."""
     calibration: Calibrated | None = None
+    hidden: Hidden | None = None
+    """None where nothing had to be taken out."""
     seconds: float = 0.0

@@ -55,6 +55,8 @@ class ReadDocument:
     chunks: int = 0
     reason: str | None = None
     metadata: str = "{}"
+    hidden: int = 0
+    """As in `DocumentRows`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,5 +120,6 @@ def _read(wanted: Wanted, task: Task) -> tuple[ReadDocument, DocumentRows | None
         chunks=made.batch.num_rows if made else 0,
         reason=reason if made or reason else EMPTY,
         metadata=made.metadata if made else "{}",
+        hidden=parsed.hidden if parsed else 0,
     )
     return document, made

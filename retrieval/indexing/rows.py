@@ -9,7 +9,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path, PurePosixPath
@@ -23,6 +23,7 @@ from retrieval.indexing.chunks import Chunk
 from retrieval.indexing.document import Format, ParsedDocument, Scalar
 from retrieval.schema import BREADCRUMB_SEPARATOR, COLUMNS, FORMAT, ORDINAL_COLUMN, VECTOR_COLUMN
 from retrieval.search.text import fold, identifier_terms, nfc
+from retrieval.search.visible import counted
 
 SCHEMA: Final = pa.schema(
     [pa.field(name, pa.int32() if name == ORDINAL_COLUMN else pa.string()) for name in COLUMNS],
@@ -81,6 +82,8 @@ class DocumentRows:
 
     batch: pa.RecordBatch
     metadata: str
+    hidden: int = 0
+    """Characters that nobody sees, which were taken out of its text, its title and its metadata."""
 
 
 def read_document(
@@ -90,7 +93,7 @@ def read_document(
 
     Raises `Unreadable` where the bytes are no document of its format.
     """
-    parsed = read(data) if read else formats.parse(path, data)
+    parsed, hidden = _seen(read(data) if read else formats.parse(path, data))
     own = dict(parsed.metadata)
     title = shortened(_clean(parsed.title or ""), MAX_TITLE_CHARS) or readable(path)
     if _clean(str(own.get("title", ""))).strip() == title:
@@ -123,7 +126,33 @@ def read_document(
         columns["idents"].append(identifier_terms(searched, path))
         columns["search_text"].append(fold(searched))
         columns[ORDINAL_COLUMN].append(ordinal)
-    return DocumentRows(pa.RecordBatch.from_pydict(columns, schema=SCHEMA), _own_keys(own))
+    return DocumentRows(pa.RecordBatch.from_pydict(columns, schema=SCHEMA), _own_keys(own), hidden)
+
+
+def _seen(parsed: ParsedDocument) -> tuple[ParsedDocument, int]:
+    """The document without characters that nobody sees, and how many it had."""
+    hidden = 0
+
+    def seen(text: str, *, again: bool = False) -> str:
+        nonlocal hidden
+        shown, removed = counted(text)
+        hidden += 0 if again else removed
+        return shown
+
+    blocks = tuple(
+        replace(
+            block,
+            text=seen(block.text),
+            # These stand in the text of a block of their own.
+            heading_path=tuple(seen(heading, again=True) for heading in block.heading_path),
+            anchor=block.anchor and seen(block.anchor, again=True),
+        )
+        for block in parsed.blocks
+    )
+    metadata = {key: seen(value) if isinstance(value, str) else value for key, value in parsed.metadata.items()}
+    told = {parsed.metadata.get("title"), *(heading for block in parsed.blocks for heading in block.heading_path)}
+    title = parsed.title and seen(parsed.title, again=parsed.title in told)
+    return ParsedDocument(title, blocks, metadata), hidden
 
 
 def searched_text(title: str | None, heading: str | None, text: str | None) -> str:
@@ -287,7 +316,8 @@ def _code() -> str:
     digest = hashlib.sha256()
     package = Path(__file__).parent
     modules = [module for module in sorted(package.rglob("*.py")) if module.stem not in _NOT_ROWS]
-    for module in (*modules, package.parent / "search" / "text.py"):
+    search = package.parent / "search"
+    for module in (*modules, search / "text.py", search / "visible.py"):
         digest.update(f"{module.relative_to(package.parent)}\0".encode() + module.read_bytes())
     for parser in ("charset-normalizer", "lxml", "markdown-it-py", "pyyaml"):
         digest.update(f"{parser} {version(parser)}\0".encode())

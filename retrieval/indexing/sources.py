@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import stat
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,6 +17,7 @@ from pathspec import GitIgnoreSpec
 from retrieval.errors import BedivereError, ErrorCode
 from retrieval.indexing.document import Unreadable
 from retrieval.search.text import nfc
+from retrieval.search.visible import seen
 
 MAX_FILE_BYTES: Final = 50_000_000
 """A larger file is a dump or an archive rather than a document, and would be held in memory whole."""
@@ -57,10 +60,12 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a walk brought home, both sorted by path."""
+    """What a walk brought home, each sorted by path."""
 
     files: tuple[SourceFile, ...]
     skipped: tuple[Skipped, ...]
+    alike: tuple[str, ...] = ()
+    """Paths of `files` that differ from another's in upper and lower case only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,9 +108,12 @@ def find(
         is_ours=_database_files(os.path.realpath(source), database),
     )
     walk.run()
+    paths = sorted(walk.files)
+    folded = Counter(path.casefold() for path in paths)
     return Found(
-        tuple(walk.files[path] for path in sorted(walk.files)),
+        tuple(walk.files[path] for path in paths),
         tuple(sorted(walk.skipped, key=lambda skipped: skipped.path)),
+        tuple(path for path in paths if folded[path.casefold()] > 1),
     )
 
 
@@ -143,10 +151,24 @@ def find_lines(
 
 
 def read(file: SourceFile) -> Content:
-    """The bytes of `file`. Raises `Unavailable` when it vanished, changed its kind or may not be read."""
+    """The bytes of `file`, as it was at one time.
+
+    Raises `Unavailable` when it vanished, changed its kind, may not be read, or was written each time that it was read.
+    """
+    for _ in range(_READS):
+        content, steady = _read(file)
+        if steady:
+            return content
+    raise Unavailable(_CHANGED)
+
+
+def _read(file: SourceFile) -> tuple[Content, bool]:
+    """The bytes of `file`, and whether it stayed the same while they were read."""
+    # Non-blocking, because a pipe may have taken the file's place since it was found. So may a link, and it may lead
+    # out of the source; but the one file of many lines is where its owner says, link or not.
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (os.O_NOFOLLOW if file.offset is None else 0)
     try:
-        # Non-blocking, because a pipe may have taken the file's place since it was found.
-        descriptor = os.open(file.location, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        descriptor = os.open(file.location, flags)
         with os.fdopen(descriptor, "rb") as stream:
             found = os.fstat(descriptor)
             if not stat.S_ISREG(found.st_mode):
@@ -155,17 +177,22 @@ def read(file: SourceFile) -> Content:
             if file.offset is not None:
                 stamp = replace(stamp, size=file.stamp.size)
                 if stamp != file.stamp:
-                    raise Unavailable("changed while it was read")
+                    raise Unavailable(_CHANGED)
                 stream.seek(file.offset)
             data = stream.read(MAX_FILE_BYTES + 1 if file.offset is None else file.stamp.size)
+            steady = Stamp.of(os.fstat(descriptor)) == Stamp.of(found)
     except OSError as error:
         raise Unavailable(_reason(error)) from None
     if len(data) > MAX_FILE_BYTES:
         raise Unavailable(_TOO_LARGE)
-    return Content(data, hashlib.sha256(data).hexdigest(), stamp)
+    return Content(data, hashlib.sha256(data).hexdigest(), stamp), steady
 
 
-_TOO_LARGE = f"larger than {MAX_FILE_BYTES // 1_000_000} MB"
+_READS: Final = 3
+"""Times that a file is read which is being written."""
+
+_CHANGED: Final = "changed while it was read"
+_TOO_LARGE: Final = f"larger than {MAX_FILE_BYTES // 1_000_000} MB"
 
 
 def _lines(stream: BinaryIO) -> Iterator[tuple[int, bytes | None]]:
@@ -248,6 +275,11 @@ class _Walk:
         except UnicodeEncodeError:
             shown = os.fsencode(name).decode("utf-8", "replace")
             self.skip(f"{prefix}{shown}", "its name is not UTF-8")
+            return None
+        if seen(name) != name or "\n" in name or "\t" in name:
+            # Such a name shows another than it is, or breaks the line that cites it.
+            plain = (char if char.isprintable() and seen(char) == char else f"\\u{ord(char):04x}" for char in name)
+            self.skip(f"{prefix}{''.join(plain)}", "its name holds control or invisible characters")
             return None
         return prefix + nfc(name)
 
@@ -339,5 +371,7 @@ def _reason(error: OSError) -> str:
             return "permission denied"
         case FileNotFoundError():
             return "vanished while it was read"
+        case OSError(errno=errno.ELOOP):
+            return "a symbolic link took its place"
         case _:
             return (error.strerror or "cannot be read").lower()

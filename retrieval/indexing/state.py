@@ -33,6 +33,8 @@ class FileRecord:
     metadata: str = "{}"
     ctime_ns: int | None = None
     inode: int | None = None
+    hidden: int = 0
+    """Characters that nobody sees, which were taken out of it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,8 +71,12 @@ def plan_text(question: str, columns: Searchable) -> TextPlan | None:
         return None
     # The commonest words have the longest posting lists and, all of a question's together, outweigh its subject.
     telling = lexicon.telling(terms)
-    fold = lexicon.fold if columns.folded else str
-    parts: list[Match | Phrase] = [Match(columns.text, fold(telling))]
+
+    def searched(text: str, limit: int) -> str:
+        # Cut again: one letter of Arabic unfolds to four words.
+        return lexicon.first_terms(lexicon.fold(text) if columns.folded else text, limit)[0]
+
+    parts: list[Match | Phrase] = [Match(columns.text, searched(telling, lexicon.MAX_TERMS))]
     if columns.identifiers:
         parts += _identifier_parts(columns.identifiers, lexicon.identifiers(terms))
     if columns.title:
@@ -81,7 +85,7 @@ def plan_text(question: str, columns: Searchable) -> TextPlan | None:
         parts.append(Match(columns.heading, telling, HEADING_BOOST))
     if columns.phrases:
         parts += [
-            Phrase(columns.text, fold(lexicon.first_terms(phrase, _MAX_PHRASE_WORDS)[0]))
+            Phrase(columns.text, searched(phrase, _MAX_PHRASE_WORDS))
             for phrase in lexicon.phrases(terms)[:_MAX_PHRASES]
         ]
     return TextPlan(tuple(parts), cut)

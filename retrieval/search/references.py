@@ -30,13 +30,13 @@ _MAX_MENTIONS: Final = 16
 _TITLE_WORDS: Final = range(3, 13)
 """Words of a title that is looked for within a question."""
 
-_NUMBERED: Final = re.compile(r"(?:([a-z]+)[\s_.-]*)?(?:no\.?\s*)?#?\s*0*(\d{1,9})(?![a-z0-9])", re.ASCII)
-_LABELLED: Final = re.compile(r"\b([a-z]{2,})[\s_.-]*#?0*(\d{1,9})(?![a-z0-9])", re.ASCII)
-_MARKDOWN: Final = re.compile(r"\[([^\]\[]*)\]\(<?([^)>\s]+)>?[^)]*\)")
+_NUMBERED: Final = re.compile(r"(?:([a-z]+)[\s_.-]*+)?(?:no\.?\s*+)?#?\s*0*(\d{1,9})(?![a-z0-9])", re.ASCII)
+_LABELLED: Final = re.compile(r"\b([a-z]{2,})[\s_.-]*+#?0*(\d{1,9})(?![a-z0-9])", re.ASCII)
+_MARKDOWN: Final = re.compile(r"\[([^\]\[]*)\]\(<?([^)>\s]++)>?[^)]*+\)")
 _WIKI: Final = re.compile(r"\[\[([^\]|]+)(?:\|([^\]]*))?\]\]")
 _RST: Final = re.compile(r"(?::([\w-]+):)?`([^`<]*)(?:<([^>`]+)>)?`_{0,2}")
 _BRACKETED: Final = re.compile(r"<((?:https?://|[\w./-])[^<>\s]*)>")
-_SEPARATORS: Final = re.compile(r"[,;|]|\s+(?:and|or|und|oder|et|ou|y|o)\s+", re.IGNORECASE)
+_SEPARATORS: Final = re.compile(r"[,;|]|(?<!\s)\s++(?:and|or|und|oder|et|ou|y|o)\s+", re.IGNORECASE)
 _FOLDER_PAGES: Final = frozenset({"index", "readme", "_index"})
 _ROLES: Final = frozenset({"pep", "rfc"})
 

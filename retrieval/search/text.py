@@ -15,7 +15,7 @@ _CJK_RUN: Final = re.compile(f"[{_CJK}]{{2,}}")
 # Thai, Lao, Burmese and Khmer write no spaces between words either.
 _UNSPACED: Final = re.compile(f"[{_CJK}\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]")
 _WORD: Final = re.compile(r"\w+", re.UNICODE)
-_QUOTED: Final = re.compile(r'"([^"]+)"|“([^”]+)”|«([^»]+)»')
+_QUOTED: Final = re.compile(r'"([^"]+)"|“([^“”]+)”|«([^«»]+)»')
 
 # Words that are in most sentences say nothing about where the answer stands.
 _COMMON: Final = frozenset(

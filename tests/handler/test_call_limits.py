@@ -158,7 +158,7 @@ def replying(monkeypatch: pytest.MonkeyPatch, snippet: str) -> None:
 
 
 @ERAS
-@pytest.mark.parametrize("unit", ["a", '"', "漢", "𝄞", "\x01"])
+@pytest.mark.parametrize("unit", ["a", '"', "漢", "𝄞", "\t"])
 def test_a_reply_that_lambda_would_refuse_is_a_tools_error_that_says_what_to_ask_for(
     handler: AppHandler, recorder: Remembering, monkeypatch: pytest.MonkeyPatch, unit: str, modern: bool
 ) -> None:
@@ -172,7 +172,7 @@ def test_a_reply_that_lambda_would_refuse_is_a_tools_error_that_says_what_to_ask
 
 
 @ERAS
-@pytest.mark.parametrize("unit", ["a", '"', "漢", "𝄞", "\x01"])
+@pytest.mark.parametrize("unit", ["a", '"', "漢", "𝄞", "\t"])
 def test_every_reply_that_passes_is_within_what_lambda_takes(
     handler: AppHandler, monkeypatch: pytest.MonkeyPatch, unit: str, modern: bool
 ) -> None:

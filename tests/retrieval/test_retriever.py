@@ -346,7 +346,7 @@ class TestWhatIsMissing:
 class TestContext:
     def test_a_section_a_passage_with_title_breadcrumb_and_source(self, handbook: Path) -> None:
         reply = context(handbook, "how often is the signing key rotated", budget=700)
-        assert "## 1. Keys\nRotation\nStatus: final\nSource: keys.md (keys.md#0" in reply.context
+        assert "## 1. Keys\nSection: Rotation\nStatus: final\nSource: keys.md (keys.md#0" in reply.context
         assert "ninety days" in reply.context
         assert reply.sources[0].path == "keys.md"
         assert reply.context.startswith("# Context for: how often is the signing key rotated\nMode: query.")

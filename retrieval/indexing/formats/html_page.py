@@ -65,7 +65,7 @@ _INDENT: Final = "\0"
 """One level of a nested item until white space is folded; a NUL is in no text."""
 _DEEPEST_INDENT: Final = 8
 _WHITE_SPACE: Final = re.compile(r"\s+")
-_AROUND_BREAK: Final = re.compile(r" *\n *")
+_AROUND_BREAK: Final = re.compile(r" ?\n ?")
 _BREAKS: Final = re.compile(r"\n{3,}")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from retrieval.search import text as lexicon
 from retrieval.search.plan import IDENTIFIER_BOOST, PART_BOOST, Match, Phrase, Searchable, plan_text
 from retrieval.search.text import MAX_TERMS
 
@@ -81,3 +82,9 @@ def test_the_number_of_parts_is_bounded_however_many_phrases_are_quoted() -> Non
     plan = plan_text(" ".join(f'"a{n} b{n}"' for n in range(30)), EVERYTHING)
     assert plan is not None
     assert len(plan.parts) <= 9
+
+
+def test_a_letter_that_unfolds_to_words_buys_no_more_of_them_than_are_searched() -> None:
+    plan = plan_text("\N{ARABIC LIGATURE SALLALLAHOU ALAYHE WASALLAM}" * 4_000, Searchable(text="text", folded=True))
+    assert plan is not None
+    assert [len(lexicon.words(part.terms)) <= MAX_TERMS for part in plan.parts] == [True]
