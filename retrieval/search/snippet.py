@@ -14,7 +14,7 @@ SNIPPET_CHARS: Final = 280
 _WORD: Final = re.compile(r"\w+")
 _BEYOND_ASCII: Final = re.compile(r"[^\W\x00-\x7f]")
 # Adornment to a reader: underlines and table rules, and the headings that a hit names beside its snippet.
-_RULES: Final = re.compile(r"^[ \t]*[|:=~^+-][|:=~^+\- \t]*$", re.MULTILINE)
+_RULE: Final = "|:=~^+- \t"
 _OPENING_HEADINGS: Final = re.compile(r"\A(?:\s*#{1,6} [^\n]*(?:\n|\Z))+")
 _ELLIPSIS: Final = "…"
 _ENDINGS: Final = tuple("ations ation ating ates ated ate ings ing ies ied ers er es ed ly s e y".split())
@@ -49,7 +49,7 @@ def snippet(text: str, question: str, limit: int = SNIPPET_CHARS) -> str:
 
 
 def snippet_and_words(text: str, labels: str, question: str) -> tuple[str, list[str]]:
-    """`snippet` of `text`, and the `matched_words` of `labels` and `text` together: `text` is searched once for both."""
+    """`snippet` of `text`, and `matched_words` of `labels` and `text` together: `text` is searched once for both."""
     line, headings = _line(text)
     matching = [*_matching(line, question)]
     held = {_stem(word) for _, word in matching}
@@ -63,7 +63,7 @@ def snippet_and_words(text: str, labels: str, question: str) -> tuple[str, list[
 def _line(text: str) -> tuple[str, str]:
     """`text` on one line without what is adornment, and the headings that were taken from its beginning."""
     text = text[:_MAX_SCANNED]
-    bare = _RULES.sub("", text)
+    bare = "\n".join(line for line in text.split("\n") if line.strip(_RULE))
     headings = _OPENING_HEADINGS.match(bare)
     start = headings.end() if headings else 0
     line = " ".join(bare[start:].split())
