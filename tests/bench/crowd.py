@@ -17,6 +17,7 @@ from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from itertools import count
+from math import inf
 from pathlib import Path
 from statistics import quantiles
 from typing import Any
@@ -45,6 +46,14 @@ class Throughput:
     """Of that, what the thread took that runs the server's event loop."""
     busy: float
     """The share of the processors' time that the server took: what is left, others took or nobody."""
+    least_ms: float
+    """The quickest call, which waited least for a processor that others had."""
+
+    def times(self, one: Throughput) -> float:
+        """How many times the calls of `one` client, were each as quick as its quickest, the processors can answer."""
+        if not self.server_ms or not self.python_ms:
+            return inf
+        return one.least_ms / max(self.python_ms, self.server_ms / (os.cpu_count() or 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +159,7 @@ async def _crowd(work: Mapping[str, Any]) -> Throughput:
         server_ms=spent * 1000 / calls,
         python_ms=of_python * 1000 / calls,
         busy=spent / seconds / (os.cpu_count() or 1),
+        least_ms=min(taken),
     )
 
 
