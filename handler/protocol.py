@@ -239,7 +239,7 @@ def _hits(reply: Reply | None) -> int | None:
 def _result(reply: Reply, tool: Contract[Any]) -> CallToolResult:
     """The wire's form of `reply`. Raises `BedivereError` REPLY_TOO_LARGE."""
     structured = reply.model_dump(mode="json", exclude_none=True)
-    encoded = json.dumps(structured, separators=(",", ":"), ensure_ascii=False)
+    encoded = reply.model_dump_json(exclude_none=True)
     text = reply.context if isinstance(reply, ContextReply) else encoded
     _check_size(text, encoded, tool)
     return CallToolResult(content=[TextContent(text=text)], structured_content=structured)

@@ -45,7 +45,10 @@ def rows_of(table: pa.Table, layout: Layout, scores: Iterable[float]) -> list[Ro
     }
 
     def texts(name: str | None) -> Sequence[str | None]:
-        return [value if isinstance(value, str) and value else None for value in columns.get(name or "", nothing)]
+        values = columns.get(name or "", nothing)
+        if values is nothing:
+            return nothing
+        return [value if isinstance(value, str) and value else None for value in values]
 
     ids, ordinals = texts(layout.id), columns.get(layout.ordinal or "", nothing)
     kept = [name for name in layout.metadata if columns.get(name, nothing) is not nothing]

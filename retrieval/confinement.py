@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Callable
-from copy import copy
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -124,9 +123,7 @@ async def confine(table: Table, hidden: frozenset[str], text_column: str) -> Con
     rows = await table.matching(seen)
     if not rows:
         return "none"
-    confined = copy(table)
-    confined.confined = {}
-    confined.seen = seen
+    confined = table.limited_to(seen)
     told = await asyncio.gather(*(_is_told(table, column.name, seen) for column in table.columns))
     confined.columns = [column for column, its in zip(table.columns, told, strict=True) if its]
     confined.indexes = [replace(index, indexed=rows, unindexed=0) for index in table.indexes]

@@ -6,10 +6,10 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Final, TypeVar, cast
 
-from retrieval.search import snippet
 from retrieval.search.collapse import Group
 from retrieval.search.found import Found
 from retrieval.search.fusion import RANK_CONSTANT, Ranked
+from retrieval.search.snippet import snippet_and_words
 from retrieval.search.visible import seen
 from retrieval.types import Hit, Ran, ScoreType
 
@@ -80,17 +80,19 @@ def by_rank_alone(hits: Sequence[Hit]) -> list[Hit]:
 
 def _hit(one: Ranked, found: Found, group: Group | None) -> Hit:
     row = one.row
+    labels = "\n".join(part for part in (row.title, row.heading) if part)
+    snippet, words = snippet_and_words(row.text, labels, found.read)
     return Hit(
         id=row.id,
         title=_cut(row.title, _MAX_LABEL_CHARS),
         heading=_cut(row.heading, _MAX_LABEL_CHARS),
         path=row.path,
         url=row.url,
-        snippet=snippet.snippet(row.text, found.read),
+        snippet=snippet,
         score=round(one.score, 4),
         score_type=_SCORE_TYPES[found.ran],
         why=one.why,
-        matched_words=snippet.matched_words(_searched(one), found.read)[:_MAX_MATCHED_WORDS],
+        matched_words=words[:_MAX_MATCHED_WORDS],
         text_rank=one.text_rank,
         text_score=_rounded(one.text_score),
         vector_rank=one.vector_rank,
@@ -103,11 +105,6 @@ def _hit(one: Ranked, found: Found, group: Group | None) -> Hit:
         matched_headings=list(group.matched_headings) if group else None,
         metadata={name: _cut(row.metadata[name], _MAX_METADATA_CHARS) for name in list(row.metadata)[:_MAX_METADATA]},
     )
-
-
-def _searched(one: Ranked) -> str:
-    """What was searched of the row."""
-    return "\n".join(part for part in (one.row.title, one.row.heading, one.row.text) if part)
 
 
 def _rounded(score: float | None) -> float | None:

@@ -133,7 +133,7 @@ class Ranker:
         head = first_terms(question.text)[0]
         read, corrections = vocabulary.correct(head) if vocabulary else (head, ())
         read += question.text[len(head) :]
-        plan = plan_text(read, layout.searchable)
+        plan = plan_text(read, layout.searchable, vocabulary.frequency if vocabulary else None)
         if plan is None:
             raise BedivereError(
                 ErrorCode.INVALID_QUERY, "The query holds no word, only punctuation: pass the words to search for."

@@ -12,6 +12,7 @@ import os
 import re
 import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from itertools import repeat
 from pathlib import Path
@@ -52,6 +53,9 @@ _MAX_CATALOGUED: Final = 2_000_000
 """Rows of a table of others that are looked at for its documents."""
 
 Fingerprint = tuple[str, int, int]
+
+Scored = tuple[pa.Table, list[float]]
+"""Rows as they were fetched, and the score of each: higher is better."""
 
 
 class Table:
@@ -96,6 +100,8 @@ class Table:
         self.confined: dict[frozenset[str], Confined] = {}
         """What `retrieval.confinement` made of this table, by the collections that it left out."""
         self._lock = _InUse()
+        # As many as the table has columns of text at most: any other name raises.
+        self._layouts: dict[str, Layout] = {}
         if in_use is not None:
             # The lock is held as long as anything still asks this table.
             weakref.finalize(self._lock, os.close, in_use)
@@ -117,7 +123,19 @@ class Table:
 
     def layout(self, text_column: str) -> Layout:
         """The parts its columns play; raises what `lay_out` raises."""
-        return lay_out(self.columns, self.indexes, text_column)
+        if text_column not in self._layouts:
+            self._layouts[text_column] = lay_out(self.columns, self.indexes, text_column)
+        return self._layouts[text_column]
+
+    def limited_to(self, seen: Where) -> Table:
+        """The same table with the rows of `seen` alone; what was learnt of all its rows is learnt anew."""
+        limited = copy(self)
+        limited.seen = seen
+        limited.confined = {}
+        limited._unsaid = None
+        limited._undated = {}
+        limited._layouts = {}
+        return limited
 
     def companions(self, catalog: Catalog | None, vocabulary: Vocabulary | None) -> None:
         """Puts these in the place of what the indexer wrote; of the rows themselves where `catalog` is None."""
@@ -151,12 +169,12 @@ class Table:
         """At most `limit` rows that match `plan`, ordered by (-score, id): equal scores never change places."""
         ask = self.asking(layout, _SCORE, limit, where, plan)
 
-        async def fetch(wanted: int) -> list[Row]:
+        async def fetch(wanted: int) -> Scored:
             fetched = await self._table.rows(replace(ask, limit=wanted))
-            return rows_of(fetched, layout, [float(score or 0.0) for score in values_of(fetched.column(_SCORE))])
+            return fetched, [float(score or 0.0) for score in values_of(fetched.column(_SCORE))]
 
         with _readable(self.name):
-            return await _best(fetch, limit)
+            return await _best(fetch, limit, layout)
 
     async def search_vector(
         self, vector: Sequence[float], column: str, layout: Layout, limit: int, *, where: Where | None = None
@@ -168,16 +186,16 @@ class Table:
         nearest = Nearest(vector, column)
         ask = self.asking(layout, _DISTANCE, limit, where, nearest)
 
-        async def fetch(wanted: int) -> list[Row]:
+        async def fetch(wanted: int) -> Scored:
             fetched = await self._table.rows(replace(ask, limit=wanted))
             if where is not None and fetched.num_rows < wanted and self.index_of(column) is not None:
                 # A graph is walked before it is filtered, and may end short of what a strict filter lets through.
                 exact = replace(ask, limit=wanted, like=replace(nearest, exhaustive=True))
                 fetched = await self._table.rows(exact)
-            return rows_of(fetched, layout, [1.0 - float(far) for far in values_of(fetched.column(_DISTANCE))])
+            return fetched, [1.0 - float(far) for far in values_of(fetched.column(_DISTANCE))]
 
         with _readable(self.name):
-            return await _best(fetch, limit)
+            return await _best(fetch, limit, layout)
 
     async def select(self, where: Where | None, layout: Layout, *, limit: int | None = None) -> list[Row]:
         """The rows that `where` lets through, at most `limit`, in no particular order; their score is 0."""
@@ -365,12 +383,19 @@ def _index(config: Any) -> Index:  # noqa: ANN401 - a class of the compiled core
     )
 
 
-async def _best(fetch: Callable[[int], Awaitable[list[Row]]], limit: int) -> list[Row]:
+async def _best(fetch: Callable[[int], Awaitable[Scored]], limit: int, layout: Layout) -> list[Row]:
     """The first `limit` rows by (-score, id); `fetch` gives as many of the best as it is told, in any order."""
     wanted = min(limit + _TIE_MARGIN, _MAX_FETCHED)
     while True:
-        rows = sorted(await fetch(wanted), key=lambda row: (-row.score, row.id))
-        tied = len(rows) == wanted and rows[limit - 1].score == rows[-1].score
+        fetched, scores = await fetch(wanted)
+        least = sorted(scores, reverse=True)[limit - 1] if len(scores) > limit else None
+        tied = len(scores) == wanted and least == min(scores)
         if not tied or wanted == _MAX_FETCHED:
-            return rows[:limit]
+            break
         wanted = min(wanted * 4, _MAX_FETCHED)
+    if least is not None:
+        # LanceDB gives the best first: what follows the last place and its equals is not made into rows at all.
+        kept = sum(score >= least for score in scores)
+        if min(scores[:kept]) >= least:
+            fetched, scores = fetched.slice(0, kept), scores[:kept]
+    return sorted(rows_of(fetched, layout, scores), key=lambda row: (-row.score, row.id))[:limit]

@@ -26,14 +26,19 @@ class QuietHandler(BaseHTTPRequestHandler):
         self.connection.close()
 
 
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    # Of the usual five, the rest of a crowd that connects at once would wait a second for its next try.
+    request_queue_size = 128
+
+
 @contextmanager
 def listening(handler: type[QuietHandler], closing: threading.Event) -> Generator[str]:
     """Has `handler` answer on a free port until the context ends; yields the origin, such as http://127.0.0.1:4711.
 
     `closing` is set at the end, before the requests that wait for it are waited for.
     """
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    server.daemon_threads = True
+    server = _Server(("127.0.0.1", 0), handler)
     thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
     thread.start()
     try:

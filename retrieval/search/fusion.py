@@ -18,6 +18,8 @@ Why = Literal["text", "vector", "both", "exact"]
 
 _NOWHERE: Final = (None, None)
 
+Places = dict[object, tuple[int, Row]]
+
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
@@ -45,7 +47,8 @@ def fuse(text: Sequence[Row], vector: Sequence[Row]) -> list[Ranked]:
     The best rows come in the same order however many more than `DEPTH` are passed.
     """
     by_text, by_vector = _places(text), _places(vector)
-    both = bool(text and vector)
+    if not (text and vector):
+        return _of_one_arm(by_text, by_vector)
     ranked: list[Ranked] = []
     for key, (_, its) in (by_text | by_vector).items():
         text_rank, text_row = by_text.get(key, _NOWHERE)
@@ -54,7 +57,7 @@ def fuse(text: Sequence[Row], vector: Sequence[Row]) -> list[Ranked]:
         ranked.append(
             Ranked(
                 row,
-                _fused([rank for rank in (text_rank, vector_rank) if rank]) if both else row.score,
+                _fused([rank for rank in (text_rank, vector_rank) if rank]),
                 "both" if text_row and vector_row else "text" if text_row else "vector",
                 text_rank,
                 text_row.score if text_row else None,
@@ -65,12 +68,21 @@ def fuse(text: Sequence[Row], vector: Sequence[Row]) -> list[Ranked]:
     return sorted(ranked, key=lambda one: (-one.score, one.row.id))
 
 
+def _of_one_arm(text: Places, vector: Places) -> list[Ranked]:
+    """What `fuse` says of the rows of one arm, where the other is empty."""
+    ranked = [Ranked(row, row.score, "text", rank, row.score) for rank, row in text.values()]
+    ranked += [
+        Ranked(row, row.score, "vector", vector_rank=rank, vector_score=row.score) for rank, row in vector.values()
+    ]
+    return sorted(ranked, key=lambda one: (-one.score, one.row.id))
+
+
 def _fused(ranks: list[int]) -> float:
     parts = [1 / (RANK_CONSTANT + rank) for rank in ranks if rank <= DEPTH]
     return sum(parts) if parts else 1 / (RANK_CONSTANT + min(ranks))
 
 
-def _places(rows: Sequence[Row]) -> dict[object, tuple[int, Row]]:
+def _places(rows: Sequence[Row]) -> Places:
     """The best rank of each row. In tables of others ids may repeat: only the same text under one id is one row."""
     places: dict[object, tuple[int, Row]] = {}
     for rank, row in enumerate(rows, start=1):

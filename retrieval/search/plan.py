@@ -5,6 +5,7 @@ Nothing here runs a search: a plan is data, and `retrieval.table` turns it into 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -18,6 +19,13 @@ PART_BOOST: Final = 0.2
 
 MAX_QUERY_CHARS: Final = 4_000
 """Longer is a document, not a question."""
+
+MAX_POSTINGS: Final = 100_000
+"""Places in the index that the words of one question may cost, each as many as there are chunks that hold it. Of a
+longer question the commonest words are left out, which tell least and cost most, but for the `MIN_WORDS` rarest."""
+
+MIN_WORDS: Final = 16
+"""No question of fewer telling words is shortened, whatever it costs."""
 
 _MAX_PHRASES: Final = 4
 _MAX_PHRASE_WORDS: Final = 16
@@ -63,14 +71,19 @@ class TextPlan:
     """True where the question had more words than are searched."""
 
 
-def plan_text(question: str, columns: Searchable) -> TextPlan | None:
-    """The plan for `question`, or None where it holds no word that could match."""
+def plan_text(question: str, columns: Searchable, frequency: Callable[[str], int] | None = None) -> TextPlan | None:
+    """The plan for `question`, or None where it holds no word that could match.
+
+    `frequency` is the number of chunks that hold a word; without it no question is shortened to `MAX_POSTINGS`.
+    """
     question = lexicon.nfc(question)
     terms, cut = lexicon.first_terms(question)
     if not lexicon.words(terms):
         return None
     # The commonest words have the longest posting lists and, all of a question's together, outweigh its subject.
     telling = lexicon.telling(terms)
+    if frequency is not None:
+        telling = _affordable(telling, frequency)
 
     def searched(text: str, limit: int) -> str:
         # Cut again: one letter of Arabic unfolds to four words.
@@ -89,6 +102,24 @@ def plan_text(question: str, columns: Searchable) -> TextPlan | None:
             for phrase in lexicon.phrases(terms)[:_MAX_PHRASES]
         ]
     return TextPlan(tuple(parts), cut)
+
+
+def _affordable(telling: str, frequency: Callable[[str], int]) -> str:
+    """`telling` without the commonest of its words beyond `MAX_POSTINGS` and the `MIN_WORDS` rarest."""
+    words = telling.split()
+    distinct = dict.fromkeys(words)
+    if len(distinct) <= MIN_WORDS:
+        return telling
+    # What is several words to the index is as rare as the rarest of them.
+    chunks = {word: min(map(frequency, lexicon.words(word)), default=0) for word in distinct}
+    kept: set[str] = set()
+    spent = 0
+    for word in sorted(distinct, key=lambda word: chunks[word]):
+        spent += chunks[word]
+        if spent > MAX_POSTINGS and len(kept) >= MIN_WORDS:
+            break
+        kept.add(word)
+    return telling if len(kept) == len(distinct) else " ".join(word for word in words if word in kept)
 
 
 def _identifier_parts(column: str, identifiers: list[str]) -> list[Match]:

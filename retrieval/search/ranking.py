@@ -66,13 +66,15 @@ def order(ranked: Sequence[Ranked], boosts: Mapping[str, float], question: str =
 
 
 def _marked(one: Ranked, boosts: Mapping[str, float], *, notices: bool) -> Ranked:
-    fitting = [prefix for prefix in boosts if (one.row.path or "").startswith(prefix)]
+    fitting = [prefix for prefix in boosts if (one.row.path or "").startswith(prefix)] if boosts else []
     boost = boosts[max(fitting, key=len)] if fitting else None
     stub = stubs.is_stub(one.row.text) or (notices and stubs.is_notice(one.row.text))
     return replace(one, stub=stub, boost=boost) if stub or boost is not None else one
 
 
 def _weighed(one: Ranked) -> float:
+    if not one.stub and one.boost is None:
+        return one.score
     weight = (STUB_FACTOR if one.stub else 1.0) * (1.0 if one.boost is None else one.boost)
     # The cosine of what is far from the question is below zero.
     return one.score * weight if one.score > 0 else one.score / weight

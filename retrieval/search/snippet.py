@@ -14,7 +14,7 @@ SNIPPET_CHARS: Final = 280
 _WORD: Final = re.compile(r"\w+")
 _BEYOND_ASCII: Final = re.compile(r"[^\W\x00-\x7f]")
 # Adornment to a reader: underlines and table rules, and the headings that a hit names beside its snippet.
-_RULES: Final = re.compile(r"^[ \t]*[|:=~^+-][|:=~^+\- \t]*$", re.MULTILINE)
+_RULE: Final = "|:=~^+- \t"
 _OPENING_HEADINGS: Final = re.compile(r"\A(?:\s*#{1,6} [^\n]*(?:\n|\Z))+")
 _ELLIPSIS: Final = "…"
 _ENDINGS: Final = tuple("ations ation ating ates ated ate ings ing ies ied ers er es ed ly s e y".split())
@@ -44,12 +44,36 @@ def snippet(text: str, question: str, limit: int = SNIPPET_CHARS) -> str:
 
     Words stay whole; an ellipsis marks each end that was cut. Without a match it is the beginning.
     """
+    line, _ = _line(text)
+    return line if len(line) <= limit else _cut_out(line, matched_spans(line, question), limit)
+
+
+def snippet_and_words(text: str, labels: str, question: str) -> tuple[str, list[str]]:
+    """`snippet` of `text`, and `matched_words` of `labels` and `text` together: `text` is searched once for both."""
+    line, headings = _line(text)
+    matching = [*_matching(line, question)]
+    held = {_stem(word) for _, word in matching}
+    held.update(_stem(word) for _, word in _matching(f"{labels}\n{headings}", question))
+    words = [term for term in _terms(question) if _stem(term) in held]
+    if len(line) <= SNIPPET_CHARS:
+        return line, words
+    return _cut_out(line, [(start, start + len(word)) for start, word in matching], SNIPPET_CHARS), words
+
+
+def _line(text: str) -> tuple[str, str]:
+    """`text` on one line without what is adornment, and the headings that were taken from its beginning."""
     text = text[:_MAX_SCANNED]
-    text = " ".join(_OPENING_HEADINGS.sub("", _RULES.sub("", text)).split()) or " ".join(text.split())
-    if len(text) <= limit:
-        return text
+    bare = "\n".join(line for line in text.split("\n") if line.strip(_RULE))
+    headings = _OPENING_HEADINGS.match(bare)
+    start = headings.end() if headings else 0
+    line = " ".join(bare[start:].split())
+    # Of a chunk that is headings alone they are what there is.
+    return (line, bare[:start]) if line else (" ".join(text.split()), "")
+
+
+def _cut_out(text: str, spans: Sequence[tuple[int, int]], limit: int) -> str:
     room = limit - 2 * len(_ELLIPSIS)
-    start = _best_start(text, matched_spans(text, question)[:_MAX_SPANS], room)
+    start = _best_start(text, spans[:_MAX_SPANS], room)
     end = min(start + room, len(text))
     start, end = _to_word_start(text, start, end), _to_word_end(text, start, end)
     return (_ELLIPSIS if start else "") + text[start:end].strip() + (_ELLIPSIS if end < len(text) else "")
@@ -87,32 +111,36 @@ def _to_word_end(text: str, start: int, end: int) -> int:
 def _matching(text: str, question: str) -> Iterator[tuple[int, str]]:
     """Where each word of `text` begins that matches one of `question`, and the word, in order."""
     wanted = _stems(question)
-    beginnings = _beginnings(wanted)
-    if beginnings is not None and len(wanted) > _MANY_STEMS:
+    plain = _are_plain(wanted)
+    if plain and len(wanted) > _MANY_STEMS:
         words = _words_by_beginning(text, _first_letters(wanted))
-    elif beginnings is not None and (text.isascii() or not _BEYOND_ASCII.search(text)):
-        words = _plain_words(text, beginnings)
+    elif plain and (text.isascii() or not _BEYOND_ASCII.search(text)):
+        words = _plain_words(text, wanted)
     else:
         words = ((match.start(), match.group()) for match in _candidates(wanted).finditer(text))
     return ((start, word) for start, word in words if _matches(word, wanted))
 
 
-def _plain_words(text: str, beginnings: re.Pattern[str]) -> list[tuple[int, str]]:
-    """The same words as of `_candidates`, in a text whose letters are all ASCII: most are, and this is much quicker."""
+def _plain_words(text: str, stems: frozenset[str]) -> list[tuple[int, str]]:
+    """The same words as of `_candidates`, in a text whose letters are all ASCII: most are, and this is much quicker.
+
+    To look for one stem after the other is quicker than a pattern of all of them, as long as they are not many.
+    """
+    plain = text.lower()
     found: dict[int, str] = {}
-    for match in beginnings.finditer(text.lower()):
-        start, end = match.span()
-        if not (start and _is_of_word(text[start - 1])):
-            found[start] = text[start:end]
-    underscore = text.find("_")
-    while underscore >= 0:
-        start, end = underscore, underscore + 1
-        while start and _is_of_word(text[start - 1]):
-            start -= 1
-        while end < len(text) and _is_of_word(text[end]):
-            end += 1
-        found[start] = text[start:end]
-        underscore = text.find("_", end)
+    # Every word that holds an underscore is found by that.
+    for stem in (*(one for one in stems if "_" not in one), "_"):
+        start = plain.find(stem)
+        while start >= 0:
+            end = start + 1
+            if stem == "_":
+                while start and _is_of_word(text[start - 1]):
+                    start -= 1
+            if (word := _WORD.match(text, start)) is not None:
+                end = word.end()
+                if not (start and _is_of_word(text[start - 1])):
+                    found[start] = word.group()
+            start = plain.find(stem, end)
     return sorted(found.items())
 
 
@@ -145,14 +173,9 @@ def _stems(question: str) -> frozenset[str]:
 
 
 @lru_cache(maxsize=16)
-def _beginnings(wanted: frozenset[str]) -> re.Pattern[str] | None:
-    """Finds words that begin with a stem, or hold one, in lower case; None where a stem is not all ASCII letters.
-
-    It begins with letters and nothing else, so that no place has to be tried at which none of them stands.
-    """
-    if not wanted or not all(stem.isascii() and stem.isalnum() for stem in wanted):
-        return None
-    return re.compile(rf"(?:{'|'.join(sorted(wanted))})\w*+")
+def _are_plain(wanted: frozenset[str]) -> bool:
+    """Whether there are stems, and all of ASCII letters, digits and underscores."""
+    return bool(wanted) and all(stem.isascii() and stem.replace("_", "").isalnum() for stem in wanted)
 
 
 @lru_cache(maxsize=16)

@@ -17,6 +17,7 @@ from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from itertools import count
+from math import inf
 from pathlib import Path
 from statistics import quantiles
 from typing import Any
@@ -39,6 +40,20 @@ class Throughput:
     calls_a_second: float
     p50_ms: float
     p99_ms: float
+    server_ms: float
+    """CPU of the server a call, all threads; 0 where the system does not tell."""
+    python_ms: float
+    """Of that, what the thread took that runs the server's event loop."""
+    busy: float
+    """The share of the processors' time that the server took: what is left, others took or nobody."""
+    least_ms: float
+    """The quickest call, which waited least for a processor that others had."""
+
+    def times(self, one: Throughput) -> float:
+        """How many times the calls of `one` client, were each as quick as its quickest, the processors can answer."""
+        if not self.server_ms or not self.python_ms:
+            return inf
+        return one.least_ms / max(self.python_ms, self.server_ms / (os.cpu_count() or 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +67,10 @@ class Crowd:
     def ask(self, database: Path, kind: str, environment: Mapping[str, str]) -> list[Throughput]:
         """What a server of `database` that is found at `environment` gives crowds of each size, by `kind` of search."""
         found: list[Throughput] = []
-        with _serving(database, environment) as port:
+        with _serving(database, environment) as (port, server):
             for clients in self.sizes:
                 work: dict[str, object] = {"port": port, "clients": clients, "seconds": self.seconds, "kind": kind}
+                work["server"] = server
                 work["bodies"] = [_body(question, kind) for question in self.questions]
                 ran = subprocess.run(
                     [sys.executable, "-m", "tests.bench.crowd"],
@@ -74,8 +90,8 @@ def _body(question: str, kind: str) -> str:
 
 
 @contextmanager
-def _serving(database: Path, environment: Mapping[str, str]) -> Generator[int]:
-    """`bedivere serve` on a port of its own, once it takes connections."""
+def _serving(database: Path, environment: Mapping[str, str]) -> Generator[tuple[int, int]]:
+    """`bedivere serve`, once it takes connections: its port and the number of its process."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port: int = free.getsockname()[1]
@@ -92,7 +108,7 @@ def _serving(database: Path, environment: Mapping[str, str]) -> Generator[int]:
                 if time.monotonic() > until or process.poll() is not None:
                     raise RuntimeError("The local server did not start") from None
                 time.sleep(0.05)
-        yield port
+        yield port, process.pid
     finally:
         process.terminate()
         process.wait()
@@ -126,11 +142,44 @@ async def _crowd(work: Mapping[str, Any]) -> Throughput:
     await crowd(1, min(1.0, work["seconds"]))
     taken.clear()
     errors = 0
+    server: int = work["server"]
+    before = _all_threads(server), _loop_thread(server)
     seconds = await crowd(work["clients"], work["seconds"])
-    percents = quantiles(taken, n=100, method="inclusive") if len(taken) > 1 else taken * 99
+    spent, of_python = _all_threads(server) - before[0], _loop_thread(server) - before[1]
+    calls = len(taken)
+    percents = quantiles(taken, n=100, method="inclusive") if calls > 1 else taken * 99
     return Throughput(
-        work["kind"], work["clients"], len(taken), errors, len(taken) / seconds, percents[49], percents[98]
+        kind=work["kind"],
+        clients=work["clients"],
+        calls=calls,
+        errors=errors,
+        calls_a_second=calls / seconds,
+        p50_ms=percents[49],
+        p99_ms=percents[98],
+        server_ms=spent * 1000 / calls,
+        python_ms=of_python * 1000 / calls,
+        busy=spent / seconds / (os.cpu_count() or 1),
+        least_ms=min(taken),
     )
+
+
+def _all_threads(process: int) -> float:
+    """Seconds of processor time of all threads of the process, those that have ended included."""
+    return _seconds(Path(f"/proc/{process}/stat"))
+
+
+def _loop_thread(process: int) -> float:
+    """The same of its first thread."""
+    return _seconds(Path(f"/proc/{process}/task/{process}/stat"))
+
+
+def _seconds(stat: Path) -> float:
+    try:
+        # The name of the program, in brackets, may hold spaces.
+        user, system = stat.read_text(encoding="utf-8").rpartition(")")[2].split()[11:13]
+    except OSError:
+        return 0.0
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
 
 def _request(port: int, body: bytes) -> bytes:

@@ -299,6 +299,7 @@ def _aims_of_throughput(found: Sequence[Throughput]) -> list[Aim]:
         first, *_, last = (one for one in found if one.kind == kind)
         what = f"{kind}: calls a second of {last.clients} clients to those of one"
         aims.append(Aim(what, last.calls_a_second / first.calls_a_second, 5, at_least=True))
+        aims.append(Aim(f"{kind}: the same, as far as these processors could", last.times(first), 5, at_least=True))
         aims.append(Aim(f"{kind}: calls that failed", sum(one.errors for one in found if one.kind == kind), 0))
     return aims
 

@@ -84,9 +84,11 @@ def show(report: Report, console: Console) -> None:
         table.add_row(f"{one.chunks:,}", one.name, str(one.count), *map(_figure, figures))
     console.print(table)
     if report.throughput:
-        crowds = _table("clients over HTTP", "kind", "calls", "a second", "p50, ms", "p99", "errors")
+        figures = ("a second", "p50, ms", "p99", "CPU", "Python", "busy")
+        crowds = _table("clients over HTTP", "kind", "calls", *figures, "errors")
         for crowd in report.throughput:
             figures = (crowd.calls_a_second, crowd.p50_ms, crowd.p99_ms)
+            figures += (crowd.server_ms, crowd.python_ms, crowd.busy)
             crowds.add_row(str(crowd.clients), crowd.kind, str(crowd.calls), *map(_figure, figures), str(crowd.errors))
         console.print(crowds)
     if report.memory:

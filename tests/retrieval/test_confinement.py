@@ -368,3 +368,27 @@ def test_by_meaning_too_nothing_hangs_on_what_may_not_be_seen(
         assert {hit.metadata["collection"] for hit in found.hits} == {"docs"}
         told.append(comparable(found.model_dump_json(by_alias=True)))
     assert told[0] == told[1]
+
+
+def test_what_was_learnt_of_all_rows_is_not_told_of_some(make_table: TableMaker) -> None:
+    folder = make_table(
+        {
+            "text": ["A ledger.", "A secret ledger."],
+            "collection": ["docs", "hr"],
+            "held": ["2026-01-02", "the day before"],
+            "clearance": [None, "topmost"],
+        }
+    )
+
+    async def told() -> tuple[list[str], list[str], tuple[str, ...]]:
+        table = await Database(str(folder)).table("documents")
+        before = await table.undated(["held"])
+        assert "clearance" in table.layout("text").metadata
+        part = await confine(table, HIDDEN, "text")
+        assert not isinstance(part, str)
+        return before, await part.undated(["held"]), part.layout("text").metadata
+
+    before, after, columns = asyncio.run(told())
+    assert len(before) == 1
+    assert after == []
+    assert "clearance" not in columns

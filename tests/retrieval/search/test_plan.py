@@ -2,8 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Final
+
 from retrieval.search import text as lexicon
-from retrieval.search.plan import IDENTIFIER_BOOST, PART_BOOST, Match, Phrase, Searchable, plan_text
+from retrieval.search.plan import (
+    IDENTIFIER_BOOST,
+    MAX_POSTINGS,
+    MIN_WORDS,
+    PART_BOOST,
+    Match,
+    Phrase,
+    Searchable,
+    plan_text,
+)
 from retrieval.search.text import MAX_TERMS
 
 EVERYTHING = Searchable(text="search_text", title="title", heading="heading", identifiers="idents")
@@ -88,3 +100,33 @@ def test_a_letter_that_unfolds_to_words_buys_no_more_of_them_than_are_searched()
     plan = plan_text("\N{ARABIC LIGATURE SALLALLAHOU ALAYHE WASALLAM}" * 4_000, Searchable(text="text", folded=True))
     assert plan is not None
     assert [len(lexicon.words(part.terms)) <= MAX_TERMS for part in plan.parts] == [True]
+
+
+class TestLongQuestions:
+    WORDS: Final = [f"word{number}" for number in range(40)]
+
+    def frequency(self, word: str) -> int:
+        return 1_000 * (int(word.removeprefix("word")) + 1)
+
+    def searched(self, words: list[str], frequency: Callable[[str], int]) -> list[str]:
+        plan = plan_text(" ".join(words), Searchable("text"), frequency)
+        assert plan is not None
+        return plan.parts[0].terms.split()
+
+    def test_the_commonest_words_are_left_out_once_the_rest_cost_enough(self) -> None:
+        # 1 + 2 + … + 16 thousand are more than may be spent, and the sixteen rarest are searched all the same.
+        assert self.searched(self.WORDS, self.frequency) == self.WORDS[:16]
+
+    def test_the_words_that_are_searched_stay_in_order_and_as_often_as_they_were_said(self) -> None:
+        asked = [*reversed(self.WORDS), "word3"]
+        assert self.searched(asked, self.frequency) == [*reversed(self.WORDS[:16]), "word3"]
+
+    def test_in_a_small_table_every_word_is_searched(self) -> None:
+        assert self.searched(self.WORDS, lambda _: MAX_POSTINGS // len(self.WORDS)) == self.WORDS
+
+    def test_a_question_of_few_words_is_never_shortened(self) -> None:
+        assert self.searched(self.WORDS[:MIN_WORDS], lambda _: MAX_POSTINGS) == self.WORDS[:MIN_WORDS]
+
+    def test_what_is_several_words_to_the_index_is_as_rare_as_the_rarest(self) -> None:
+        asked = ["word39-word0", *self.WORDS[20:]]
+        assert "word39-word0" in self.searched(asked, self.frequency)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retrieval.search.snippet import SNIPPET_CHARS, matched_spans, snippet
+from retrieval.search.snippet import SNIPPET_CHARS, matched_spans, matched_words, snippet, snippet_and_words
 
 FILLER = "Lorem ipsum dolor sit amet consectetur adipiscing elit sed do eiusmod tempor. " * 10
 
@@ -96,3 +96,15 @@ def test_the_quick_way_through_plain_text_finds_what_the_way_through_any_text_fi
 ) -> None:
     # One letter beyond ASCII, and every word has to be looked at.
     assert matched_spans(text, " ".join(question)) == matched_spans(f"{text} é", " ".join(question))
+
+
+@given(
+    st.lists(st.sampled_from(["# Keys", "Rotate", "keys_and", "rotation", "résumé", "----", "|", "\n", "the", "a.b"])),
+    st.sampled_from(["rotate the keys", "keys_and rotation", "resume", '"rotate keys"', "the"]),
+)
+def test_text_that_is_searched_once_gives_what_two_searches_give(parts: list[str], question: str) -> None:
+    text = " ".join(parts)
+    assert snippet_and_words(text, "Title of keys", question) == (
+        snippet(text, question),
+        matched_words(f"Title of keys\n{text}", question),
+    )
