@@ -72,9 +72,10 @@ def write(
     so is how near they come to `questions`.
     """
     table = lancedb.connect(folder).create_table(name, pa.RecordBatchReader.from_batches(schema, batches))
+    # What writing has left, and then each index, is memory that others want: who counts words now, and the next index.
+    give_back()
     on_stage("Indexing")
     for column, config in FULL_TEXT.items():
-        # What writing, or the index before, has left is memory that this one would take again.
         give_back()
         table.create_index(column, config=config)
     recall = None
