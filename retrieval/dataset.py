@@ -262,14 +262,17 @@ class ReleasedDataset:
         def on_progress(received: int, expected: int) -> None:
             attempt.received, attempt.expected = received, expected
 
-        return bring_current(
-            self._store,
-            SyncFolder(self._folder),
-            self._settings,
-            self._serving,
-            on_progress=on_progress,
-            patience=self.patience or Patience(),
-        )
+        try:
+            return bring_current(
+                self._store,
+                SyncFolder(self._folder),
+                self._settings,
+                self._serving,
+                on_progress=on_progress,
+                patience=self.patience or Patience(),
+            )
+        finally:
+            self._store.close()
 
     def _tell(self, failure: BedivereError | None, attempt: Attempt) -> None:
         with self._lock:

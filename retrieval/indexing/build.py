@@ -38,6 +38,7 @@ from retrieval.indexing.formats import jsonl
 from retrieval.indexing.generation import STATE, TableFolder
 from retrieval.indexing.job import Calibrated, Hidden, Options, Progress, Quiet, SkippedGroup, Summary
 from retrieval.indexing.lance import OldTable, OldTableUnreadableError
+from retrieval.indexing.memory import limit_arenas
 from retrieval.indexing.provenance import describe
 from retrieval.indexing.reading import ReadDocument, Wanted
 from retrieval.indexing.rows import Scope
@@ -61,6 +62,8 @@ def build_table(options: Options, progress: Progress | None = None) -> Summary:
     """
     started = time.monotonic()
     _check(options)
+    # Before LanceDB starts its threads.
+    limit_arenas(usable_cores())
     folder = TableFolder(options.database, options.table)
     if not options.source.is_dir() and not options.holds_lines:
         is_file = options.source.is_file()

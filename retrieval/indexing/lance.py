@@ -4,7 +4,6 @@
 # pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownParameterType=false
 from __future__ import annotations
 
-import ctypes
 import json
 import logging
 import warnings
@@ -23,6 +22,7 @@ from retrieval.errors import BedivereError, ErrorCode
 from retrieval.indexing import state, vector_index
 from retrieval.indexing.calibration import Questions, calibration
 from retrieval.indexing.generation import STATE
+from retrieval.indexing.memory import give_back
 from retrieval.indexing.rows import SCHEMA
 from retrieval.indexing.spool import BATCH_ROWS, DocumentKey, SpooledDocument, keys_of
 from retrieval.indexing.state import State
@@ -72,9 +72,11 @@ def write(
     so is how near they come to `questions`.
     """
     table = lancedb.connect(folder).create_table(name, pa.RecordBatchReader.from_batches(schema, batches))
+    # What writing has left, and then each index, is memory that others want: who counts words now, and the next index.
+    give_back()
     on_stage("Indexing")
-    _give_back()
     for column, config in FULL_TEXT.items():
+        give_back()
         table.create_index(column, config=config)
     recall = None
     if has_vector_index(Provenance.from_metadata(schema.metadata)):
@@ -93,13 +95,6 @@ def write(
         warnings.filterwarnings("ignore", r"optimize\(cleanup_older_than=0\)", UserWarning)
         table.optimize(cleanup_older_than=timedelta(0))
     return table
-
-
-def _give_back() -> None:
-    """Returns to the system the memory that writing has left: glibc keeps it, and indexing would take as much again."""
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-    if trim is not None:
-        trim(0)
 
 
 def check(table: Table, rows: int, provenance: Provenance) -> None:

@@ -44,6 +44,9 @@ class FolderStore:
             stream = self._file(key).open("rb")
         return self._chunks(stream, chunk_bytes)
 
+    def close(self) -> None:
+        pass
+
     def _chunks(self, stream: BinaryIO, chunk_bytes: int) -> Iterator[bytes]:
         with self._known(), stream:
             left = os.fstat(stream.fileno()).st_size

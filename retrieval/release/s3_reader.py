@@ -9,29 +9,25 @@ to understand: botocore asks again, by `S3Store`, from then on, with its retries
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import http.client
 import logging
 import os
 import re
-import ssl
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from datetime import UTC, datetime
-from importlib.machinery import PathFinder
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Final
-from urllib.parse import quote
 
 from retrieval.release.faults import failure
+from retrieval.release.pieces import Pieces
+from retrieval.release.s3_requests import Answer, Connections, Place
 from retrieval.release.store import Fetched, Reader, S3Store, TooLarge, opened
 
 logger: Final = logging.getLogger("bedivere")
 
-_CONNECT_SECONDS: Final = 5.0
-_READ_SECONDS: Final = 20.0
+PIECE_BYTES: Final = 4 * 1024 * 1024
+"""One connection carries so much of an object while others carry what follows; as much waits in memory for each."""
 
 # Whatever else AWS's tools read from the environment may change how S3 is to be asked.
 _UNDERSTOOD: Final = re.compile(
@@ -44,26 +40,10 @@ _BUNDLE: Final = "REQUESTS_CA_BUNDLE"
 _REGION: Final = re.compile(r"(?:af|ap|ca|eu|il|me|mx|sa|us)-[a-z]+-\d")
 # A host name of its own, with a certificate: no dots; and no bucket of one zone, which is asked in another way.
 _BUCKET: Final = re.compile(r"(?!.*--)[a-z0-9][a-z0-9-]{1,61}[a-z0-9]")
-_EMPTY: Final = hashlib.sha256(b"").hexdigest()
 
 
 class Odd(Exception):
     """An answer that botocore is to make sense of, or none."""
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where a bucket is, and what a request to it is signed with."""
-
-    scheme: str
-    host: str
-    """With the port, where it is not the scheme's own."""
-    path: str
-    """Before each key; ends with a slash."""
-    region: str
-    access_key: str
-    secret_key: str
-    token: str | None
 
 
 def open_reader(uri: str) -> Reader:
@@ -111,18 +91,27 @@ def _has_files() -> bool:
 class S3Reader:
     """Objects below a prefix of a bucket, to be read. Safe to use from many threads.
 
-    `make_store` makes what reads them once anything is odd.
+    An object of more than `piece_bytes` is fetched in pieces of so many, side by side. `make_store` makes what reads
+    objects once anything is odd.
     """
 
-    def __init__(self, bucket: str, prefix: str, place: Place, make_store: Callable[[], Reader] | None = None) -> None:
+    def __init__(
+        self,
+        bucket: str,
+        prefix: str,
+        place: Place,
+        make_store: Callable[[], Reader] | None = None,
+        *,
+        piece_bytes: int = PIECE_BYTES,
+    ) -> None:
         self.uri = f"s3://{bucket}/{prefix}" if prefix else f"s3://{bucket}"
         self._bucket = bucket
         self._prefix = prefix
-        self._place = place
+        self._piece_bytes = piece_bytes
+        self._connections = Connections(place)
         self._make_store = make_store or (lambda: S3Store(bucket, prefix))
         self._store: Reader | None = None
         self._lock = threading.Lock()
-        self._certificates: ssl.SSLContext | None = None
 
     def get(self, key: str, *, unless_tag: str | None = None, max_bytes: int) -> Fetched | None:
         if self._store is None:
@@ -135,75 +124,67 @@ class S3Reader:
     def stream(self, key: str, *, chunk_bytes: int = 1 << 20) -> Iterator[bytes]:
         if self._store is None:
             try:
-                return self._body(*self._ask(key), chunk_bytes)
+                return self._stream(key, chunk_bytes)
             except (Odd, OSError, http.client.HTTPException, ValueError) as error:
                 self._give_up(error)
         return self._botocore().stream(key, chunk_bytes=chunk_bytes)
 
+    def close(self) -> None:
+        self._connections.close()
+
     def _get(self, key: str, unless_tag: str | None, max_bytes: int) -> Fetched | None:
-        connection, answer = self._ask(key, unless_tag)
+        answer = self._ask(key, {"if-none-match": unless_tag} if unless_tag else {})
         try:
-            if answer.status == 304:
+            if answer.status == 304 and unless_tag:
                 return None
-            tag = answer.headers["ETag"]
-            if not tag:
-                raise Odd("no tag")
-            if (answer.length or 0) > max_bytes:
+            tag = answer.header("ETag")
+            if answer.status != 200 or not tag:
+                raise Odd(f"status {answer.status}")
+            if (answer.left or 0) > max_bytes:
                 raise TooLarge(key, tag)
             return Fetched(answer.read(), tag)
         finally:
-            connection.close()
+            answer.close()
 
-    def _body(
-        self, connection: http.client.HTTPConnection, answer: http.client.HTTPResponse, chunk_bytes: int
-    ) -> Iterator[bytes]:
+    def _stream(self, key: str, chunk_bytes: int) -> Iterator[bytes]:
+        first = self._ask(key, {"range": f"bytes=0-{self._piece_bytes - 1}"})
         try:
-            while data := answer.read(chunk_bytes):
-                yield data
-            left = answer.length
-        except (OSError, http.client.HTTPException):
-            # What was yielded cannot be taken back; the whole object is asked for again, by botocore.
-            left = None
-        finally:
-            connection.close()
-        if left != 0:
-            self._botocore()
-            raise failure(self._bucket, "IncompleteBody")
-
-    def _ask(
-        self, key: str, unless_tag: str | None = None
-    ) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
-        """An answer of which the body is to be read. Raises `Odd` for any but 200 with a length, and 304 if asked."""
-        place = self._place
-        path = quote(f"{place.path}{self._prefix}/{key}" if self._prefix else f"{place.path}{key}", safe="/-._~")
-        headers = signed(place, path, datetime.now(UTC), {"if-none-match": unless_tag} if unless_tag else {})
-        if place.scheme == "https":
-            connection: http.client.HTTPConnection = http.client.HTTPSConnection(
-                place.host, timeout=_CONNECT_SECONDS, context=self._trusted()
-            )
-        else:
-            connection = http.client.HTTPConnection(place.host, timeout=_CONNECT_SECONDS)
-        try:
-            connection.connect()
-            connection.sock.settimeout(_READ_SECONDS)
-            connection.request("GET", path, headers=headers)
-            answer = connection.getresponse()
-        except BaseException:
-            connection.close()
+            size = _size(first, self._piece_bytes)
+        except Odd:
+            first.close()
             raise
-        if (answer.status == 200 and answer.length is not None) or (answer.status == 304 and unless_tag):
-            return connection, answer
-        connection.close()
-        raise Odd(f"status {answer.status}")
+        return self._pieces(key, first, size, chunk_bytes)
 
-    def _trusted(self) -> ssl.SSLContext:
-        """Trusts whom botocore trusts: it brings a list of its own."""
-        with self._lock:
-            if self._certificates is None:
-                package = PathFinder.find_spec("botocore")
-                [folder] = (package and package.submodule_search_locations) or [""]
-                self._certificates = ssl.create_default_context(cafile=Path(folder) / "cacert.pem")
-            return self._certificates
+    def _pieces(self, key: str, first: Answer, size: int, chunk_bytes: int) -> Iterator[bytes]:
+        """The object of `size` bytes that begins with the body of `first`."""
+        same = {"if-match": first.header("ETag")}
+
+        def fetch(start: int) -> Generator[bytes]:
+            last = min(start + self._piece_bytes, size) - 1
+            answer = self._ask(key, {"range": f"bytes={start}-{last}", **same})
+            if answer.header("Content-Range") != f"bytes {start}-{last}/{size}":
+                answer.close()
+                raise Odd("another range")
+            return _body(answer, chunk_bytes)
+
+        starts = range(first.left or size, size, self._piece_bytes)
+        try:
+            with closing(Pieces(fetch, starts, max(1, self._piece_bytes // chunk_bytes))) as rest:
+                yield from _body(first, chunk_bytes)
+                yield from rest
+        except (Odd, OSError, http.client.HTTPException) as error:
+            # What was yielded cannot be taken back; the whole object is asked for again, by botocore.
+            self._give_up(error)
+            self._botocore()
+            raise failure(self._bucket, "IncompleteBody") from None
+
+    def _ask(self, key: str, headers: Mapping[str, str]) -> Answer:
+        """An answer whose body has a length. Raises `Odd` for any but 200, 206 and 304."""
+        answer = self._connections.get(f"{self._prefix}/{key}" if self._prefix else key, headers)
+        if answer.status in {200, 206, 304} and answer.left is not None:
+            return answer
+        answer.close()
+        raise Odd(f"status {answer.status}")
 
     def _give_up(self, error: Exception) -> None:
         # What the error says may hold an address or worse.
@@ -216,22 +197,21 @@ class S3Reader:
             return self._store
 
 
-def signed(place: Place, path: str, now: datetime, headers: Mapping[str, str]) -> dict[str, str]:
-    """The headers of a GET of `path`, percent-encoded, without a body: `headers`, in lower case, and the signature.
+def _size(first: Answer, asked: int) -> int:
+    """The bytes of the object that `first` is the beginning of, or all. Raises `Odd` where it is not what was asked."""
+    if first.status == 200 and first.left is not None:
+        return first.left
+    match = re.fullmatch(r"bytes 0-([0-9]+)/([0-9]+)", first.header("Content-Range"))
+    if match is None or not first.left == int(match[1]) + 1 == min(asked, int(match[2])):
+        raise Odd("another range")
+    return int(match[2])
 
-    AWS Signature Version 4 as S3 has it, https://docs.aws.amazon.com/AmazonS3/latest/API/sig-v4-header-based-auth.html.
-    """
-    moment = now.strftime("%Y%m%dT%H%M%SZ")
-    scope = f"{moment[:8]}/{place.region}/s3/aws4_request"
-    told = {**headers, "host": place.host, "x-amz-content-sha256": _EMPTY, "x-amz-date": moment}
-    if place.token:
-        told["x-amz-security-token"] = place.token
-    names = ";".join(sorted(told))
-    lines = "".join(f"{name}:{told[name]}\n" for name in sorted(told))
-    request = f"GET\n{path}\n\n{lines}\n{names}\n{_EMPTY}"
-    text = f"AWS4-HMAC-SHA256\n{moment}\n{scope}\n{hashlib.sha256(request.encode()).hexdigest()}"
-    key = f"AWS4{place.secret_key}".encode()
-    for part in (*scope.split("/"), text):
-        key = hmac.digest(key, part.encode(), "sha256")
-    credential = f"Credential={place.access_key}/{scope}, SignedHeaders={names}, Signature={key.hex()}"
-    return {**told, "authorization": f"AWS4-HMAC-SHA256 {credential}"}
+
+def _body(answer: Answer, chunk_bytes: int) -> Generator[bytes]:
+    """The body of `answer`, whole or with an `Odd` at its end."""
+    try:
+        yield from answer.chunks(chunk_bytes)
+        if answer.left:
+            raise Odd("a body cut short")
+    finally:
+        answer.close()

@@ -16,6 +16,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from threading import Semaphore
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 from urllib.parse import unquote, urlsplit
 
@@ -29,6 +30,12 @@ T = TypeVar("T")
 
 PIECE_BYTES: Final = 16 * 1024 * 1024
 """A larger file goes to S3 in pieces of this size, each of them checked and tried again by itself."""
+
+_PIECES_AT_ONCE: Final = 4
+"""Of one file."""
+
+_PIECES_HELD: Final = 8
+"""Of all files that a store is sending: they are in memory meanwhile."""
 
 OnSent = Callable[[int], None]
 """Is told the bytes of each piece that has arrived; what it raises ends the upload."""
@@ -92,6 +99,10 @@ class Reader(Protocol):
     def stream(self, key: str, *, chunk_bytes: int = 1 << 20) -> Iterator[bytes]:
         """The object's bytes. Raises `KeyError` at once where there is none; a body that is cut short raises
         STORE_UNREACHABLE."""
+        ...
+
+    def close(self) -> None:
+        """Ends what is kept open from one call to the next; a later call opens it again."""
         ...
 
 
@@ -184,6 +195,7 @@ class S3Store:
         self.uri = f"s3://{bucket}/{prefix}" if prefix else f"s3://{bucket}"
         self._bucket = bucket
         self._prefix = f"{prefix}/" if prefix else ""
+        self._sending = Semaphore(_PIECES_HELD)
         # Imported here: it costs a sixth of a second that a local database should not pay. Not boto3, which is this
         # client and more: transfers in threads, which nothing here uses.
         from botocore.config import Config
@@ -245,6 +257,10 @@ class S3Store:
             answer = self._client.get_object(**self._at(key))
         return self._body(answer, chunk_bytes)
 
+    def close(self) -> None:
+        # botocore keeps its connections, and opens again what S3 has closed.
+        pass
+
     def put(
         self, key: str, data: bytes, *, if_tag: str | None = None, if_absent: bool = False, private: bool = False
     ) -> str:
@@ -281,21 +297,39 @@ class S3Store:
             )
 
     def _upload_pieces(self, key: str, file: Path, labels: dict[str, Any], on_sent: OnSent | None) -> str:
-        """Uploads `file` piece by piece; the checksum that S3 gives an object made of them."""
+        """Uploads `file` in pieces, some at once; the checksum that S3 gives an object made of them."""
+        # Imported here: serving uploads nothing.
+        from concurrent.futures import ThreadPoolExecutor
+
         started = self._client.create_multipart_upload(**self._at(key), ChecksumAlgorithm="SHA256", **labels)
         upload = {**self._at(key), "UploadId": started["UploadId"]}
         pieces: list[dict[str, Any]] = []
         digests = b""
+        size = file.stat().st_size
         try:
-            with file.open("rb") as stream:
-                while data := stream.read(PIECE_BYTES):
-                    digest = hashlib.sha256(data).digest()
-                    digests += digest
-                    number, checksum = len(pieces) + 1, b64encode(digest).decode()
-                    sent = self._client.upload_part(**upload, PartNumber=number, Body=data, ChecksumSHA256=checksum)
-                    pieces.append({"PartNumber": number, "ETag": sent["ETag"], "ChecksumSHA256": checksum})
-                    if on_sent:
-                        on_sent(len(data))
+            with file.open("rb") as stream, ThreadPoolExecutor(_PIECES_AT_ONCE) as pool:
+
+                def send(start: int) -> tuple[dict[str, Any], bytes]:
+                    with self._sending:
+                        data = os.pread(stream.fileno(), PIECE_BYTES, start)
+                        digest = hashlib.sha256(data).digest()
+                        told = {"PartNumber": start // PIECE_BYTES + 1, "ChecksumSHA256": b64encode(digest).decode()}
+                        sent = self._client.upload_part(**upload, **told, Body=data)
+                    return {**told, "ETag": sent["ETag"]}, digest
+
+                starts = range(0, size, PIECE_BYTES)
+                sending = [pool.submit(send, start) for start in starts]
+                try:
+                    for start, future in zip(starts, sending, strict=True):
+                        piece, digest = future.result()
+                        pieces.append(piece)
+                        digests += digest
+                        if on_sent:
+                            on_sent(min(PIECE_BYTES, size - start))
+                except BaseException:
+                    # Those on their way are waited for: what arrives after the end of an upload would stay for good.
+                    pool.shutdown(wait=False, cancel_futures=True)
+                    raise
             self._client.complete_multipart_upload(**upload, MultipartUpload={"Parts": pieces})
         except BaseException:
             with suppress(Exception):

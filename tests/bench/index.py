@@ -76,6 +76,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.bench.index", description="Indexing, publishing, syncing")
     parser.add_argument("--quick", action="store_true", help="tiny folders and one round: whether it runs at all")
     parser.add_argument("--sizes", type=int, nargs="+", metavar="N", help="chunks, 10000 and 100000 by default")
+    parser.add_argument("--formats", nargs="+", choices=tuple(pages.SUFFIXES), default=tuple(pages.SUFFIXES))
+    parser.add_argument("--only", choices=("indexing", "transfers"), help="both by default")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there too")
     parser.add_argument("--cache", type=Path, default=ROOT / "build" / "bench", metavar="FOLDER", help="of databases")
     options = parser.parse_args(arguments)
@@ -83,22 +85,27 @@ def main(arguments: Sequence[str] | None = None) -> None:
     errors, output = Console(stderr=True), Console(highlight=False)
     output.width = max(output.width, 150)
     indexed: list[Indexed] = []
-    for size in options.sizes or extent.sizes:
-        for suffix in pages.SUFFIXES:
-            errors.print(f"Indexing {size:,} chunks of {suffix} …", markup=False)
-            indexed.append(_indexed(size, suffix))
-    errors.print("Publishing and syncing …")
-    database = BuiltDatabase.at(options.cache, extent.release)
-    moved = transfers(database.folder, DELAY, extent.rounds)
+    if options.only != "transfers":
+        for size in options.sizes or extent.sizes:
+            for suffix in options.formats:
+                errors.print(f"Indexing {size:,} chunks of {suffix} …", markup=False)
+                indexed.append(_indexed(size, suffix))
+    moved: Transfers | None = None
+    if options.only != "indexing":
+        errors.print("Publishing and syncing …")
+        database = BuiltDatabase.at(options.cache, extent.release)
+        moved = transfers(database.folder, DELAY, extent.rounds)
     output.print(str(Machine.this()), markup=False, soft_wrap=True)
-    _show_runs(indexed, output)
-    _show_parts(indexed, output)
-    _show_transfers(moved, output)
+    if indexed:
+        _show_runs(indexed, output)
+        _show_parts(indexed, output)
+    if moved:
+        _show_transfers(moved, output)
     if options.json:
         report: dict[str, Any] = {
             "machine": asdict(Machine.this()),
             "indexed": [asdict(one) for one in indexed],
-            "transfers": asdict(moved),
+            "transfers": asdict(moved) if moved else None,
         }
         options.json.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
 

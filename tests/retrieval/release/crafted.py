@@ -43,6 +43,8 @@ class MemoryStore:
         data = self.objects[key]
         return (data[at : at + chunk_bytes] for at in range(0, len(data), chunk_bytes))
 
+    def close(self) -> None: ...
+
     def _ask(self, key: str) -> None:
         self.asked.append(key)
         if self.failure is not None:

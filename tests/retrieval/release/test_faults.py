@@ -23,7 +23,7 @@ from retrieval.indexing.build import build_table
 from retrieval.indexing.job import Options
 from retrieval.release.manifest import POINTER_KEY
 from retrieval.release.publish import publish
-from retrieval.release.s3_reader import S3Reader, plain_place
+from retrieval.release.s3_reader import PIECE_BYTES, S3Reader, plain_place
 from retrieval.release.store import Reader, S3Store
 from retrieval.release.sync import Patience
 from retrieval.retriever import Retriever
@@ -110,7 +110,7 @@ class Stage:
         self.idle()
 
 
-@pytest.fixture(params=["botocore", "plain"])
+@pytest.fixture(params=["botocore", "plain", "pieces"])
 def stage(
     s3: S3Server,
     bucket: str,
@@ -119,24 +119,26 @@ def stage(
     monkeypatch: pytest.MonkeyPatch,
     request: pytest.FixtureRequest,
 ) -> Iterator[Stage]:
-    """Both ways in which a release is read from S3: by botocore, and without it as long as nothing is odd."""
+    """The ways in which a release is read from S3: by botocore, and without it as long as nothing is odd, in pieces
+    where a part is large."""
     monkeypatch.setattr("botocore.session.get_session", lambda: session)
     with running_fault_proxy(s3.endpoint) as proxy:
         settings = load_settings(
             database=f"s3://{bucket}/{PREFIX}", sync_folder=str(tmp_path / "sync"), dataset_wait_seconds=10.0
         ).model_copy(update={"refresh_seconds": 0})
 
-        def botocore() -> S3Store:
-            with monkeypatch.context() as patched:
-                patched.setenv("AWS_ENDPOINT_URL_S3", proxy.endpoint)
-                return S3Store(bucket, PREFIX, attempts=1, read_seconds=5.0)
+        # Made here: a thread that a test left behind must not change the environment under the next one.
+        with monkeypatch.context() as patched:
+            patched.setenv("AWS_ENDPOINT_URL_S3", proxy.endpoint)
+            botocore = S3Store(bucket, PREFIX, attempts=1, read_seconds=5.0)
 
         def plain() -> S3Reader:
             place = plain_place(bucket, {**s3.environment, "AWS_ENDPOINT_URL_S3": proxy.endpoint})
             assert place is not None
-            return S3Reader(bucket, PREFIX, place, botocore)
+            piece_bytes = 1_000 if request.param == "pieces" else PIECE_BYTES
+            return S3Reader(bucket, PREFIX, place, lambda: botocore, piece_bytes=piece_bytes)
 
-        make_store: Callable[[], Reader] = botocore if request.param == "botocore" else plain
+        make_store: Callable[[], Reader] = (lambda: botocore) if request.param == "botocore" else plain
 
         dataset = ReleasedDataset(
             settings,

@@ -6,20 +6,15 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
-from datetime import UTC, datetime
+import threading
+from collections.abc import Generator, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
-from botocore.auth import S3SigV4Auth
-from botocore.awsrequest import AWSRequest
-from botocore.credentials import Credentials
-from botocore.httpsession import DEFAULT_CA_BUNDLE
 
 from retrieval.errors import BedivereError, ErrorCode
-from retrieval.release import s3_reader
-from retrieval.release.s3_reader import Place, S3Reader, open_reader, plain_place, signed
+from retrieval.release.s3_reader import S3Reader, open_reader, plain_place
 from retrieval.release.store import Fetched, S3Store, TooLarge
 from tests.fault_proxy import FaultProxy, running_fault_proxy
 from tests.s3_server import S3Server
@@ -35,7 +30,6 @@ LAMBDA = {
     "AWS_XRAY_CONTEXT_MISSING": "LOG_ERROR",
     "PATH": "/usr/bin",
 }
-NOW = datetime(2026, 11, 30, 2, 15, 7, tzinfo=UTC)
 
 
 class Stated:
@@ -55,6 +49,8 @@ class Stated:
         del chunk_bytes
         self.asked.append(key)
         return iter([b"from ", b"botocore"])
+
+    def close(self) -> None: ...
 
 
 @pytest.fixture(autouse=True)
@@ -77,37 +73,14 @@ def botocore() -> Stated:
 
 
 @pytest.fixture
-def reader(s3: S3Server, bucket: str, proxy: FaultProxy, botocore: Stated) -> S3Reader:
+def reader(s3: S3Server, bucket: str, proxy: FaultProxy, botocore: Stated) -> Iterator[S3Reader]:
     place = plain_place(bucket, {**s3.environment, "AWS_ENDPOINT_URL_S3": proxy.endpoint})
     assert place is not None
     client = s3.client()
     client.put_object(Bucket=bucket, Key="docs/current.json", Body=b"{}")
     client.put_object(Bucket=bucket, Key="docs/releases/a/part (1)+é.tar.zst", Body=bytes(range(256)) * 40)
-    return S3Reader(bucket, "docs", place, lambda: botocore)
-
-
-# What is signed
-
-
-@pytest.mark.parametrize("token", [None, LAMBDA["AWS_SESSION_TOKEN"]])
-@pytest.mark.parametrize("tag", [None, '"d41d8cd98f00b204e9800998ecf8427e"'])
-@pytest.mark.parametrize("path", ["/current.json", "/docs/a%20b%2B%28c%29%C3%A9/part-0000.tar.zst", "/bucket/docs/x"])
-@pytest.mark.parametrize("host", ["bucket.s3.eu-west-1.amazonaws.com", "127.0.0.1:5000"])
-def test_a_request_has_the_signature_that_botocore_gives_it(
-    host: str, path: str, tag: str | None, token: str | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    scheme = "http" if ":" in host else "https"
-    place = Place(scheme, host, "/", "eu-west-1", LAMBDA["AWS_ACCESS_KEY_ID"], LAMBDA["AWS_SECRET_ACCESS_KEY"], token)
-    headers = {"if-none-match": tag} if tag else {}
-    theirs: Any = AWSRequest("GET", f"{scheme}://{host}{path}", headers=dict(headers))
-    monkeypatch.setattr("botocore.auth.get_current_datetime", lambda: NOW.replace(tzinfo=None))
-    S3SigV4Auth(Credentials(place.access_key, place.secret_key, token), "s3", place.region).add_auth(theirs)
-
-    ours = signed(place, path, NOW, headers)
-
-    assert ours["authorization"] == theirs.headers["Authorization"]
-    assert ours["x-amz-date"] == theirs.headers["X-Amz-Date"]
-    assert ours.get("x-amz-security-token") == theirs.headers.get("X-Amz-Security-Token")
+    with closing(S3Reader(bucket, "docs", place, lambda: botocore)) as made:
+        yield made
 
 
 # Where all is plain
@@ -212,6 +185,60 @@ def test_an_object_comes_in_pieces_whatever_its_key_is_made_of(reader: S3Reader,
     assert botocore.asked == []
 
 
+@contextmanager
+def in_pieces_of(count: int, s3: S3Server, bucket: str, proxy: FaultProxy, botocore: Stated) -> Generator[S3Reader]:
+    place = plain_place(bucket, {**s3.environment, "AWS_ENDPOINT_URL_S3": proxy.endpoint})
+    assert place is not None
+    with closing(S3Reader(bucket, "docs", place, lambda: botocore, piece_bytes=count)) as made:
+        yield made
+        for thread in threading.enumerate():
+            if thread.name == "bedivere-pieces":
+                thread.join(10)
+
+
+@pytest.mark.parametrize("piece_bytes", [1, 3, 7, 20, 39, 40, 41])
+def test_a_large_object_is_fetched_in_pieces_and_comes_in_order(
+    s3: S3Server, bucket: str, proxy: FaultProxy, botocore: Stated, piece_bytes: int
+) -> None:
+    data = bytes(range(40))
+    s3.client().put_object(Bucket=bucket, Key="docs/large", Body=data)
+
+    with in_pieces_of(piece_bytes, s3, bucket, proxy, botocore) as reader:
+        assert b"".join(reader.stream("large", chunk_bytes=2)) == data
+
+    assert len(proxy.paths) == -(-len(data) // piece_bytes)
+    assert botocore.asked == []
+
+
+def test_an_object_that_is_another_one_meanwhile_is_no_object(
+    s3: S3Server, bucket: str, proxy: FaultProxy, botocore: Stated
+) -> None:
+    s3.client().put_object(Bucket=bucket, Key="docs/large", Body=bytes(40))
+
+    with in_pieces_of(10, s3, bucket, proxy, botocore) as reader:
+        chunks = reader.stream("large")
+        s3.client().put_object(Bucket=bucket, Key="docs/large", Body=b"1" * 40)
+        with pytest.raises(BedivereError) as raised:
+            b"".join(chunks)
+        again = b"".join(reader.stream("large"))
+
+    assert raised.value.code is ErrorCode.STORE_UNREACHABLE
+    assert again == b"from botocore"
+
+
+def test_whoever_takes_no_more_leaves_no_request_behind(
+    s3: S3Server, bucket: str, proxy: FaultProxy, botocore: Stated
+) -> None:
+    s3.client().put_object(Bucket=bucket, Key="docs/large", Body=bytes(1_000))
+
+    with in_pieces_of(10, s3, bucket, proxy, botocore) as reader:
+        chunks = reader.stream("large", chunk_bytes=10)
+        next(chunks)
+        del chunks
+
+    assert len(proxy.paths) < 10
+
+
 def test_a_small_object_that_is_not_small_is_refused(reader: S3Reader) -> None:
     with pytest.raises(TooLarge):
         reader.get("current.json", max_bytes=1)
@@ -262,21 +289,6 @@ def test_why_botocore_is_asked_is_in_the_log_without_an_address(
     assert caplog.messages == ["S3 is read by botocore from now on: status 503"]
 
 
-def test_it_trusts_the_authorities_that_botocore_trusts(monkeypatch: pytest.MonkeyPatch) -> None:
-    place = plain_place("docs-bucket", LAMBDA)
-    assert place is not None
-    asked: list[Path] = []
-
-    def create(*, cafile: Path) -> None:
-        asked.append(cafile)
-
-    monkeypatch.setattr(s3_reader.ssl, "create_default_context", create)
-
-    S3Reader("docs-bucket", "", place)._trusted()  # pyright: ignore[reportPrivateUsage]
-
-    assert asked == [Path(DEFAULT_CA_BUNDLE)]
-
-
 def test_by_itself_it_leaves_what_is_odd_to_the_store(
     s3: S3Server, bucket: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -284,6 +296,6 @@ def test_by_itself_it_leaves_what_is_odd_to_the_store(
         monkeypatch.setenv(name, value)
     reader = open_reader(f"s3://{bucket}/docs")
     assert isinstance(reader, S3Reader)
-    with pytest.raises(KeyError):
+    with closing(reader), pytest.raises(KeyError):
         reader.get("absent.json", max_bytes=10)
     assert isinstance(reader._store, S3Store)  # pyright: ignore[reportPrivateUsage]

@@ -190,6 +190,48 @@ def test_a_large_file_arrives_in_pieces_and_whole(store: Store, tmp_path: Path) 
     assert hashlib.sha256(b"".join(store.stream("releases/a/part"))).hexdigest() == sha256_of(file)
 
 
+def test_pieces_of_a_file_go_to_s3_side_by_side(
+    s3_store: S3Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "large"
+    file.write_bytes(bytes(store_module.PIECE_BYTES + 1))
+    client: Any = s3_store._client  # pyright: ignore[reportPrivateUsage]
+    real, both = client.upload_part, threading.Barrier(2, timeout=30)
+
+    def upload_part(**request: Any) -> Any:
+        both.wait()
+        return real(**request)
+
+    monkeypatch.setattr(client, "upload_part", upload_part)
+
+    upload(s3_store, "part", file)
+
+    assert s3_store.size("part") == store_module.PIECE_BYTES + 1
+
+
+def test_no_more_pieces_are_held_at_once_than_fit_into_memory(
+    s3_store: S3Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(s3_store, "_sending", threading.Semaphore(1))
+    file = tmp_path / "large"
+    file.write_bytes(bytes(store_module.PIECE_BYTES + 1))
+    client: Any = s3_store._client  # pyright: ignore[reportPrivateUsage]
+    real, alone, met = client.upload_part, threading.Lock(), 0
+
+    def upload_part(**request: Any) -> Any:
+        nonlocal met
+        met += not alone.acquire(blocking=False)
+        answer = real(**request)
+        alone.release()
+        return answer
+
+    monkeypatch.setattr(client, "upload_part", upload_part)
+
+    upload(s3_store, "part", file)
+
+    assert met == 0
+
+
 def test_an_upload_that_is_ended_leaves_nothing(store: Store, tmp_path: Path) -> None:
     file = tmp_path / "large"
     file.write_bytes(bytes(store_module.PIECE_BYTES + 1))
