@@ -33,9 +33,13 @@ _FILES = "Which files"
 
 def index(
     source: Annotated[
-        Path, typer.Argument(help="The folder of documents, or a .jsonl file of them.", show_default=False)
+        Path,
+        typer.Argument(metavar="SOURCE", help="The folder of documents, or a .jsonl file of them.", show_default=False),
     ],
-    database: Annotated[Path, typer.Argument(help="The LanceDB folder; made where it is missing.", show_default=False)],
+    database: Annotated[
+        Path,
+        typer.Argument(metavar="DATABASE", help="The LanceDB folder; made where it is missing.", show_default=False),
+    ],
     table: Annotated[
         str | None, typer.Option(help="The table to write. Default: LANCEDB_TABLE, documents.", show_default=False)
     ] = None,

@@ -20,7 +20,7 @@ from retrieval.release.store import open_store
 
 
 def prune(
-    store: Annotated[str, typer.Argument(help=STORE_HELP, show_default=False)],
+    store: Annotated[str, typer.Argument(metavar="STORE", help=STORE_HELP, show_default=False)],
     keep: Annotated[int, typer.Option(min=1, help="How many of the newest releases to keep.", show_default=False)],
     grace_hours: Annotated[
         float,

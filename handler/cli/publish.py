@@ -39,9 +39,10 @@ _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 def publish(
     database: Annotated[
-        Path, typer.Argument(help="The database folder that bedivere index wrote.", show_default=False)
+        Path,
+        typer.Argument(metavar="DATABASE", help="The database folder that bedivere index wrote.", show_default=False),
     ],
-    store: Annotated[str, typer.Argument(help=STORE_HELP, show_default=False)],
+    store: Annotated[str, typer.Argument(metavar="STORE", help=STORE_HELP, show_default=False)],
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Check and pack everything, and write nothing to the store.")
     ] = False,

@@ -16,10 +16,12 @@ from retrieval.release.store import open_store
 
 
 def rollback(
-    store: Annotated[str, typer.Argument(help=STORE_HELP, show_default=False)],
+    store: Annotated[str, typer.Argument(metavar="STORE", help=STORE_HELP, show_default=False)],
     release: Annotated[
         str | None,
-        typer.Argument(help="The release to go to. Default: the one before the current.", show_default=False),
+        typer.Argument(
+            metavar="RELEASE", help="The release to go to. Default: the one before the current.", show_default=False
+        ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print what was done as one JSON object.")] = False,
 ) -> None:

@@ -193,6 +193,17 @@ def test_releases_are_listed_with_the_current_marked(run: Run, store: str, two_r
     assert lines[0].split() == ["release", "published", "rows", "size", "model"]
 
 
+def test_no_width_cuts_the_mark_or_an_id(
+    run: Run, store: str, two_releases: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "20")
+    lines = run("releases", store).stdout.splitlines()
+
+    assert [line.split()[0] for line in lines[1:]] == ["*", two_releases[0], "*"]
+    assert two_releases[1] in lines[1]
+    assert all(line.rstrip().endswith("text only") for line in lines[1:3])
+
+
 def test_releases_as_json_say_the_same(run: Run, store: str, two_releases: list[str]) -> None:
     newest, older = json.loads(run("releases", store, "--json").stdout)
 

@@ -47,6 +47,15 @@ def test_a_folder_shows_its_tables(handbook: Path) -> None:
     assert out.splitlines()[-1].split()[0] == "documents"
 
 
+def test_no_width_cuts_a_table(handbook: Path) -> None:
+    wide, narrow = (
+        run("status", "--db", str(handbook), environment={"COLUMNS": columns})[1].splitlines()[-1]
+        for columns in ("300", "20")
+    )
+    assert narrow == wide
+    assert narrow.rstrip().endswith("text only")
+
+
 def test_releases_show_which_one_serves_its_age_and_the_figures_of_its_sync(releases: str) -> None:
     code, out, err = run("status", "--db", releases)
     assert (code, err) == (0, "")
