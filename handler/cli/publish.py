@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import sys
 import threading
@@ -35,6 +36,11 @@ STORE_HELP: Final = "The store of releases: s3://BUCKET/PREFIX or file:///FOLDER
 _LINE_EVERY_SECONDS: Final = 5.0
 _POLL_SECONDS: Final = 0.1
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+
+
+def naming(store: str, sentence: str) -> str:
+    """`sentence` with `store` in the command that it tells to run, which can then be pasted."""
+    return sentence.replace("bedivere rollback STORE", f"bedivere rollback {shlex.quote(store)}")
 
 
 def publish(

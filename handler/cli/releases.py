@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from handler.cli.progress import size_text
-from handler.cli.publish import STORE_HELP
+from handler.cli.publish import STORE_HELP, naming
 from handler.cli.terminal import fail, print_whole
 from retrieval.errors import BedivereError
 from retrieval.release.store import open_store
@@ -41,7 +41,7 @@ def releases(
     else:
         _show(Console(highlight=False, soft_wrap=True), seen.releases)
     if seen.problem:
-        typer.echo(f"note: {seen.problem}", err=True)
+        typer.echo(f"note: {naming(store, str(seen.problem))}", err=True)
 
 
 def _record(release: Release) -> dict[str, Any]:

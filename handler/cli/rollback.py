@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from handler.cli.publish import STORE_HELP
+from handler.cli.publish import STORE_HELP, naming
 from handler.cli.terminal import ExitCode, fail
 from retrieval.errors import BedivereError
 from retrieval.release.store import open_store
@@ -36,7 +36,7 @@ def rollback(
     try:
         before, after = roll_back(open_store(store), release)
     except BedivereError as error:
-        fail(error, as_json=as_json)
+        fail(BedivereError(error.code, naming(store, error.sentence)), as_json=as_json)
     except KeyboardInterrupt:
         typer.echo("Interrupted: bedivere releases says which release is current.", err=True)
         raise typer.Exit(ExitCode.INTERRUPTED) from None

@@ -120,10 +120,21 @@ def _serve_stdio(settings: Settings) -> None:
             "Bedivere speaks MCP on standard input and output: a client starts it so. For a URL: bedivere serve --http",
             err=True,
         )
+    _tell_of_folder(retriever)
     # A thread waits for the next line of input and cannot be woken; nothing is open that an exit could harm.
     signal.signal(signal.SIGINT, lambda _signal, _frame: os._exit(ExitCode.DONE))
     retriever.warm()
     asyncio.run(serve_stdio(server))
+
+
+def _tell_of_folder(retriever: Retriever) -> None:
+    """Only whether there is a database: to open its tables would keep the client waiting."""
+    if retriever.dataset.state().from_releases:
+        return
+    try:
+        retriever.dataset.served().names()
+    except BedivereError as error:
+        typer.echo(f"warning: {in_own_words(str(error))}", err=True)
 
 
 def _serve_http(settings: Settings, host: str, port: int) -> None:

@@ -287,7 +287,7 @@ def test_vectors_that_no_question_uses_are_spoken_of_on_request_alone(
     tmp_path: Path, embedding_server: EmbeddingServer
 ) -> None:
     database = str(index(tmp_path, {"a.md": "A boat."}, embedding_server))
-    assert "Its vectors are not used" in run("boat", "--db", database, "--explain")[2]
+    assert "The table's vectors are not used" in run("boat", "--db", database, "--explain")[2]
     assert run("boat", "--db", database)[2] == ""
     assert "not used" not in run("boat", "--db", database, "--explain", "--mode", "text")[2]
 

@@ -94,7 +94,7 @@ def test_vectors_are_shown_with_the_recall_of_their_index(
 def test_vectors_that_are_not_used_are_told_with_what_to_set(tmp_path: Path, embedding_server: EmbeddingServer) -> None:
     database = str(index(tmp_path, {"a.md": "A boat."}, embedding_server))
     _, _, err = run("status", "--db", database)
-    assert "documents: Its vectors are not used" in err
+    assert "documents: The table's vectors are not used" in err
     assert f"EMBEDDING_MODEL to '{MODEL}'" in err
     assert run("status", "--db", database, environment=embedding_server.environment())[2] == ""
 
