@@ -172,7 +172,7 @@ def _lines(summary: Summary, noun: str) -> Iterator[tuple[str, str]]:
     if summary.vectors:
         yield "vectors", _vectors_text(summary.vectors)
         if summary.vectors.texts:
-            yield "embedded", _paid_text(summary.vectors)
+            yield "embedded", _paid_text(summary.vectors, calibrated=summary.calibration is not None)
     if summary.calibration:
         yield "relevance", calibration_line(summary.calibration, embedded=summary.vectors is not None)
     for group in summary.skipped:
@@ -188,7 +188,9 @@ def _vectors_text(vectors: Embedded) -> str:
     return f"{vectors.model}, {vectors.dimensions:,} dimensions, {vectors.index}{recall}"
 
 
-def _paid_text(vectors: Embedded) -> str:
+def _paid_text(vectors: Embedded, *, calibrated: bool) -> str:
     cost = "" if vectors.dollars is None else f", {dollars_text(vectors.dollars)}"
     cut = f"; {counted(vectors.truncated, 'chunk')} shortened for the model" if vectors.truncated else ""
-    return f"{counted(vectors.texts, 'chunk')}, {counted(vectors.tokens, 'token')}{cost}{cut}"
+    # More than the progress counted, which knows of the chunks alone.
+    tokens = counted(vectors.tokens, "token") + (" with those of the calibration" if calibrated else "")
+    return f"{counted(vectors.texts, 'chunk')}, {tokens}{cost}{cut}"
