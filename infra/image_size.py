@@ -67,7 +67,7 @@ def report(sizes: Counter[str], saved: Mapping[str, int]) -> str:
     lines += ["What was removed, before bytecode, in MB (infra/prune.py has each path with its reason):"]
     lines += [f"{bytes_ / 1e6:8.1f}  {reason}" for reason, bytes_ in sorted(saved.items(), key=lambda item: -item[1])]
     lines += [f"{sum(saved.values()) / 1e6:8.1f}  in all"]
-    lines += ["That nothing of it is needed: make e2e runs the function on a tree that is pruned in the same way."]
+    lines += ["The function works without these files: make e2e removes the same ones and runs it."]
     return "\n".join(lines)
 
 

@@ -23,6 +23,8 @@ class Advice(StrEnum):
     ASK_AGAIN = "Say so, ask in other words, or pass minScore"
     OUTDATED_TOO = "pass includeOutdated true"
     ANOTHER_VERSION = "pass version"
+    WITHOUT_COLLECTION = "leave collection out"
+    WITHOUT_VERSION = "leave version out"
     LOOK_AT_CATALOG = "lancedb_catalog lists the documents and what they say of themselves"
     SET_DATABASE = "set LANCEDB_PATH"
     SET_TEXT_COLUMN = "Set LANCEDB_TEXT_COLUMN, or pass textColumn in the call"

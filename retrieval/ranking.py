@@ -208,12 +208,12 @@ class Ranker:
         if not table.vectors or found.column is not None:
             return None
         if self._embedder.configured:
-            return f"Its vectors are not used. {found.why_not}."
+            return f"The table's vectors are not used. {found.why_not}."
         model = (_record(table) or {}).get("model", self._embedder.model)
         same = f", and EMBEDDING_MODEL to {str(model)[:100]!r}" if model != self._embedder.model else ""
         return (
-            "Its vectors are not used, so that words alone are searched: no embeddings provider is configured (for the "
-            f"server's owner: set OPENAI_API_KEY, or OPENAI_BASE_URL for a server that needs no key{same})."
+            "The table's vectors are not used, so that words alone are searched: no embeddings provider is configured "
+            f"(for the server's owner: set OPENAI_API_KEY, or OPENAI_BASE_URL for a server that needs no key{same})."
         )
 
     def on_trust(self, table: Table) -> str | None:
@@ -396,7 +396,9 @@ def _rejected(verdict: Verdict, ranked: Sequence[Ranked], hidden: set[RowKey]) -
 
 def _refusal(verdict: Verdict) -> str:
     why = f": {'; '.join(verdict.reasons)}" if verdict.reasons else ""
-    return f"{Nothing.RELEVANT}{why}. {Advice.ASK_AGAIN} {verdict.score:.2f} or less to see the nearest passages."
+    score = f"{verdict.score:.2f}"
+    least = "0" if score == "0.00" else f"{score} or less"
+    return f"{Nothing.RELEVANT}{why}. {Advice.ASK_AGAIN} {least} to see the nearest passages."
 
 
 async def _nothing(table: Table, scope: _Scope, narrowing: Narrowing) -> list[str]:

@@ -32,7 +32,7 @@ from handler.cli.search import search
 from handler.cli.serve import serve
 from handler.cli.smoke import smoke
 from handler.cli.status import status
-from handler.cli.terminal import Commands, ExitCode, tell
+from handler.cli.terminal import Command, Commands, ExitCode, tell
 from retrieval.errors import BedivereError, ErrorCode
 
 if _answering is signal.default_int_handler:
@@ -46,18 +46,18 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
-app.command()(init)
-app.command()(index)
-app.command()(search)
-app.command("eval")(evaluate)
-app.command()(serve)
-app.command()(publish)
-app.command()(releases)
-app.command()(rollback)
-app.command()(prune)
-app.command()(smoke)
+app.command(cls=Command)(init)
+app.command(cls=Command)(index)
+app.command(cls=Command)(search)
+app.command("eval", cls=Command)(evaluate)
+app.command(cls=Command)(serve)
+app.command(cls=Command)(publish)
+app.command(cls=Command)(releases)
+app.command(cls=Command)(rollback)
+app.command(cls=Command)(prune)
+app.command(cls=Command)(smoke)
 app.add_typer(keys)
-app.command()(status)
+app.command(cls=Command)(status)
 
 
 def _print_version(value: bool) -> None:

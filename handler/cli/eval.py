@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from handler.cli.terminal import ExitCode, fail
+from handler.cli.terminal import DB_HELP, ExitCode, fail, print_whole
 from handler.cli.waiting import ready
 from retrieval.errors import BedivereError, ErrorCode
 from retrieval.notes import counted
@@ -26,9 +26,6 @@ if TYPE_CHECKING:
     from retrieval.evaluation.report import Figure, Mode, Report
 
 _MODES: Final = ("auto", "text", "vector", "hybrid")
-_WIDTH: Final = 100
-"""Columns that the tables need: where there are fewer, a line that wraps says more than one that is cut."""
-
 _UNDER_RANKING: Final = ("current_first", "false_positive", "refused")
 
 
@@ -38,7 +35,7 @@ def evaluate(
     ],
     db: Annotated[
         str | None,
-        typer.Option("--db", "--database", help="The database folder. Default: LANCEDB_PATH.", show_default=False),
+        typer.Option("--db", "--database", help=DB_HELP, show_default=False),
     ] = None,
     qrels: Annotated[
         Path | None,
@@ -65,7 +62,8 @@ def evaluate(
 ) -> None:
     """Measure what searches find of what judged queries say they should.
 
-    Exit codes: 0 measured, 1 failed, 2 wrong usage, 4 a figure lost more than noise against --compare.
+    Exit codes: 0 measured, 1 failed, 2 wrong usage, 4 a figure lost more than noise against --compare,
+    130 interrupted.
     """
     # Imported here, because the readers of documents take a moment and `--help` should not.
     from retrieval.evaluation import judgements
@@ -129,12 +127,11 @@ async def _measure(settings: Settings, asking: Asking, *, quiet: bool) -> Report
 
 def _print(report: Report, comparison: Comparison | None) -> None:
     console = Console(highlight=False, soft_wrap=True)
-    console.width = max(console.width, _WIDTH)
     for name, value in _facts(report):
         console.print(Text.assemble((f"{name:<10}", "dim"), value))
     for search_type, mode in report.modes.items():
         console.print()
-        console.print(_ranking(search_type, mode))
+        print_whole(console, _ranking(search_type, mode))
         for line in _lines(mode):
             console.print(Text(line))
     if comparison:
@@ -150,7 +147,7 @@ def _facts(report: Report) -> list[tuple[str, str]]:
     return [
         ("Table", f"{corpus.table}, {counted(corpus.rows, 'chunk')} of {counted(corpus.documents, 'document')}{empty}"),
         ("Corpus", (corpus.corpus_version or "of another tool")[:16]),
-        ("Model", corpus.embedding_model or "none"),
+        ("Model", corpus.embedding_model or "text only"),
         ("Queries", f"{queries:,}{left_out}"),
     ]
 
@@ -179,7 +176,7 @@ def _lines(mode: Mode) -> list[str]:
 
     figures = mode.figures[ALL]
     lines = [
-        f"{METRICS[name]}: {figures[name].mean:.3f} of {figures[name].queries:,} ({_interval(figures[name])})"
+        f"{METRICS[name]}: {figures[name].mean:.3f} of {figures[name].queries:,}{_interval(figures[name])}"
         for name in _UNDER_RANKING
         if name in figures
     ]
@@ -193,7 +190,7 @@ def _lines(mode: Mode) -> list[str]:
 
 
 def _interval(figure: Figure) -> str:
-    return "" if figure.low is None or figure.high is None else f"{figure.low:.3f}–{figure.high:.3f}"
+    return "" if figure.low is None or figure.high is None else f" ({figure.low:.3f}–{figure.high:.3f})"
 
 
 def _print_comparison(console: Console, comparison: Comparison) -> None:
@@ -219,6 +216,6 @@ def _print_comparison(console: Console, comparison: Comparison) -> None:
             "" if change.verdict == "same" else change.verdict,
             style={"worse": "red", "better": "green", "same": ""}[change.verdict],
         )
-    console.print(shown)
+    print_whole(console, shown)
     losses = [f"{change.mode} {change.metric}" for change in comparison.losses]
     console.print(f"Lost more than noise: {', '.join(losses)}" if losses else "No figure lost more than noise.")

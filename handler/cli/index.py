@@ -33,9 +33,13 @@ _FILES = "Which files"
 
 def index(
     source: Annotated[
-        Path, typer.Argument(help="The folder of documents, or a .jsonl file of them.", show_default=False)
+        Path,
+        typer.Argument(metavar="SOURCE", help="The folder of documents, or a .jsonl file of them.", show_default=False),
     ],
-    database: Annotated[Path, typer.Argument(help="The LanceDB folder; made where it is missing.", show_default=False)],
+    database: Annotated[
+        Path,
+        typer.Argument(metavar="DATABASE", help="The LanceDB folder; made where it is missing.", show_default=False),
+    ],
     table: Annotated[
         str | None, typer.Option(help="The table to write. Default: LANCEDB_TABLE, documents.", show_default=False)
     ] = None,
@@ -168,7 +172,7 @@ def _lines(summary: Summary, noun: str) -> Iterator[tuple[str, str]]:
     if summary.vectors:
         yield "vectors", _vectors_text(summary.vectors)
         if summary.vectors.texts:
-            yield "embedded", _paid_text(summary.vectors)
+            yield "embedded", _paid_text(summary.vectors, calibrated=summary.calibration is not None)
     if summary.calibration:
         yield "relevance", calibration_line(summary.calibration, embedded=summary.vectors is not None)
     for group in summary.skipped:
@@ -188,7 +192,9 @@ def _vectors_text(vectors: Embedded) -> str:
     return f"{vectors.model}, {vectors.dimensions:,} dimensions, {vectors.index}{recall}"
 
 
-def _paid_text(vectors: Embedded) -> str:
+def _paid_text(vectors: Embedded, *, calibrated: bool) -> str:
     cost = "" if vectors.dollars is None else f", {dollars_text(vectors.dollars)}"
     cut = f"; {counted(vectors.truncated, 'chunk')} shortened for the model" if vectors.truncated else ""
-    return f"{counted(vectors.texts, 'chunk')}, {counted(vectors.tokens, 'token')}{cost}{cut}"
+    # More than the progress counted, which knows of the chunks alone.
+    tokens = counted(vectors.tokens, "token") + (" with those of the calibration" if calibrated else "")
+    return f"{counted(vectors.texts, 'chunk')}, {tokens}{cost}{cut}"

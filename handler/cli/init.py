@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -14,7 +14,7 @@ import typer
 
 from handler.cli.terminal import fail
 from retrieval.errors import BedivereError, ErrorCode
-from retrieval.settings import Settings, load_settings, settings_file, variables
+from retrieval.settings import SETTINGS_FILE_VARIABLE, Settings, load_settings, settings_file, variables
 
 if TYPE_CHECKING:
     from tomlkit import TOMLDocument
@@ -24,12 +24,16 @@ _STORED: Final = ("database", "openai_base_url", "embedding_model", "openai_api_
 
 _CLIENTS: Final = ("claude-code", "claude-desktop", "cursor", "vscode")
 _ADDRESSES: Final = ("s3://", "file://")
+_PLACES: Final = (SETTINGS_FILE_VARIABLE, "XDG_CONFIG_HOME")
+"""The variables that say where settings and key lie; a client starts the server without those of this shell."""
 
 
 def init(
     database: Annotated[
         str | None,
-        typer.Option("--db", "--database", help="The database folder or the store of releases.", show_default=False),
+        typer.Option(
+            "--db", "--database", help="The database folder, or the store of its releases.", show_default=False
+        ),
     ] = None,
     key_from_stdin: Annotated[
         bool, typer.Option("--key-from-stdin", help="Read the key from standard input, for scripts; asks nothing.")
@@ -72,26 +76,31 @@ def _ask(
 ) -> None:
     from handler.cli.key import PLACES, store_key
 
-    asks = sys.stdin.isatty() and not key_from_stdin
+    asks = _at_terminal() and not key_from_stdin
     stored = _read()
     had_key = "openai_api_key_store" in stored
+    before = str(stored.unwrap().get("database", ""))
     if database is None and asks:
-        before = str(stored.unwrap().get("database", ""))
-        database = typer.prompt("Database, a folder or s3://BUCKET/PREFIX", default=before)
-    if database is None and "database" not in stored:
-        raise BedivereError(ErrorCode.INVALID_ARGUMENT, "Nobody can be asked here: name the database with --db.")
+        question = "Database, a folder or s3://BUCKET/PREFIX"
+        database = typer.prompt(question, default=before, show_default=bool(before))
+    if not (database or "").strip() and not before:
+        why = "No database was named" if asks or database is not None else "Nobody can be asked here"
+        raise BedivereError(ErrorCode.INVALID_ARGUMENT, f"{why}: name the database's folder or store with --db.")
     key = ""
     if key_from_stdin:
         key = _checked(sys.stdin.readline())
+        if not key:
+            raise BedivereError(ErrorCode.INVALID_ARGUMENT, "No key came on standard input: nothing is stored.")
     elif asks:
         empty = "empty keeps the stored one" if had_key else "empty for text search only"
         key = _checked(
             typer.prompt(f"Key of the embeddings provider ({empty})", "", show_default=False, hide_input=True)
         )
     if clients is None and asks:
-        named = typer.prompt(f"Clients to connect ({', '.join(_CLIENTS)})", "", show_default=False)
-        clients = [name.strip() for name in named.split(",") if name.strip()]
-        _refuse_strangers(clients)
+        # What is mistyped is asked for again: a key that was typed once should not be lost for it.
+        clients = typer.prompt(
+            f"Clients to connect ({', '.join(_CLIENTS)})", "", show_default=False, value_proc=_clients
+        )
     chosen = {
         "database": None if database is None else _absolute(database),
         "openai_base_url": base_url,
@@ -111,6 +120,20 @@ def _ask(
     _tell_of_database(str(stored["database"]))
     for name in dict.fromkeys(clients or ()):
         typer.echo(f"\n{_connection(name)}")
+
+
+def _at_terminal() -> bool:
+    return sys.stdin.isatty()
+
+
+def _clients(named: str) -> list[str]:
+    """The clients of a list with commas. Raises `typer.BadParameter`, for which the prompt asks again."""
+    names = [name.strip() for name in named.split(",") if name.strip()]
+    try:
+        _refuse_strangers(names)
+    except BedivereError as error:
+        raise typer.BadParameter(error.sentence) from None
+    return names
 
 
 def _refuse_strangers(clients: list[str] | tuple[()]) -> None:
@@ -133,7 +156,11 @@ def _absolute(database: str) -> str:
     """A folder by its whole path: clients start the server wherever they are."""
     if database.startswith(_ADDRESSES) or not database.strip():
         return database.strip()
-    return str(Path(database).expanduser().absolute())
+    return _whole(database)
+
+
+def _whole(path: str) -> str:
+    return str(Path(path).expanduser().absolute())
 
 
 def _tell_of_environment() -> None:
@@ -141,7 +168,8 @@ def _tell_of_environment() -> None:
     names = [name for field in _STORED for name in variables(fields[field])]
     set_there = [name for name in [*names, "OPENAI_API_KEY"] if os.environ.get(name, "").strip()]
     if set_there:
-        typer.echo(f"In this shell {', '.join(set_there)} is set, which counts before what is stored.", err=True)
+        are = "is" if len(set_there) == 1 else "are"
+        typer.echo(f"In this shell {', '.join(set_there)} {are} set, which counts before what is stored.", err=True)
 
 
 def _tell_of_database(database: str) -> None:
@@ -153,9 +181,12 @@ def _connection(client: str) -> str:
     """What to paste where, so that `client` starts this very program."""
     program = shutil.which(sys.argv[0]) or shutil.which("bedivere") or "bedivere"
     program = str(Path(program).absolute()) if os.sep in program else program
-    server: Mapping[str, Any] = {"command": program, "args": ["serve", "--stdio"]}
+    places = {name: _whole(os.environ[name].strip()) for name in _PLACES if os.environ.get(name, "").strip()}
+    server: dict[str, Any] = {"command": program, "args": ["serve", "--stdio"], **({"env": places} if places else {})}
     if client == "claude-code":
-        return f"Claude Code, in a terminal:\n  claude mcp add bedivere -- {program} serve --stdio"
+        # Behind the name, since -e takes every word up to the next option.
+        given = "".join(f" -e {shlex.quote(f'{name}={place}')}" for name, place in places.items())
+        return f"Claude Code, in a terminal:\n  claude mcp add bedivere{given} -- {shlex.quote(program)} serve --stdio"
     entry = json.dumps({"mcpServers": {"bedivere": server}})
     if client == "claude-desktop":
         return f"Claude Desktop, in claude_desktop_config.json (Settings, Developer, Edit Config):\n  {entry}"
@@ -182,11 +213,14 @@ def _forget() -> None:
     from handler.cli.key import PLACES, forget_key
 
     for place in (gone := forget_key()):
-        typer.echo(f"The key is gone from {PLACES[place]}.")
+        typer.echo(f"The key was removed from {PLACES[place]}.")
     stored = _read()
     removed = [name for name in _STORED if stored.pop(name, None) is not None]
     if removed:
-        _write(stored)
+        if stored.as_string().strip():
+            _write(stored)
+        else:
+            settings_file().unlink()
         typer.echo(f"Settings no longer hold {', '.join(removed)}: {_shown(settings_file())}")
     if not gone and not removed:
         typer.echo("Nothing was stored.")

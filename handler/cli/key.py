@@ -9,7 +9,7 @@ from typing import Final
 
 from retrieval.keychain import ACCOUNT, SERVICE, Store, key_file
 
-PLACES: Final = {"keychain": "the keychain of this machine", "file": "a file that you alone can read"}
+PLACES: Final = {"keychain": "the keychain of this machine", "file": "a file that only you can read"}
 
 
 def store_key(key: str) -> Store:

@@ -11,7 +11,7 @@ import typer
 
 from handler.access.caller import EVERY_TOOL
 from handler.access.key_file import KeyRecord, place_of_keys
-from handler.cli.terminal import fail
+from handler.cli.terminal import Command, fail
 from retrieval.errors import BedivereError
 from retrieval.settings import load_settings
 
@@ -21,7 +21,9 @@ keys = typer.Typer(
     no_args_is_help=True,
 )
 
-_Name = Annotated[str, typer.Argument(help="Whose key it is, or what for. Logs show it.", show_default=False)]
+_Name = Annotated[
+    str, typer.Argument(metavar="NAME", help="Whose key it is, or what for. Logs show it.", show_default=False)
+]
 _To = Annotated[
     str | None,
     typer.Option(
@@ -34,7 +36,7 @@ _To = Annotated[
 _Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
-@keys.command()
+@keys.command(cls=Command)
 def create(
     name: _Name,
     to: _To = None,
@@ -69,7 +71,7 @@ def create(
     sys.stdout.write(f"{key}\n")
 
 
-@keys.command("list")
+@keys.command("list", cls=Command)
 def list_keys(to: _To = None, as_json: _Json = False) -> None:
     """List the keys: names, scopes and times, never the keys themselves."""
     from handler.access.issuing import listed
@@ -91,7 +93,7 @@ def list_keys(to: _To = None, as_json: _Json = False) -> None:
         typer.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
-@keys.command()
+@keys.command(cls=Command)
 def revoke(name: _Name, to: _To = None, as_json: _Json = False) -> None:
     """Forget a key. Servers refuse it within their refresh interval."""
     from handler.access.issuing import revoke as forget

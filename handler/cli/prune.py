@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from handler.cli.progress import size_text
-from handler.cli.publish import STORE_HELP
+from handler.cli.publish import STORE_HELP, naming
 from handler.cli.terminal import ExitCode, fail
 from retrieval.errors import BedivereError, ErrorCode
 from retrieval.notes import counted
@@ -20,7 +20,7 @@ from retrieval.release.store import open_store
 
 
 def prune(
-    store: Annotated[str, typer.Argument(help=STORE_HELP, show_default=False)],
+    store: Annotated[str, typer.Argument(metavar="STORE", help=STORE_HELP, show_default=False)],
     keep: Annotated[int, typer.Option(min=1, help="How many of the newest releases to keep.", show_default=False)],
     grace_hours: Annotated[
         float,
@@ -42,7 +42,7 @@ def prune(
             raise BedivereError(ErrorCode.INVALID_ARGUMENT, "The grace is a number of hours.")  # noqa: TRY301
         pruned = prune_store(open_store(store), keep, grace=timedelta(hours=grace_hours), dry_run=dry_run)
     except BedivereError as error:
-        fail(error, as_json=as_json)
+        fail(BedivereError(error.code, naming(store, error.sentence)), as_json=as_json)
     except KeyboardInterrupt:
         typer.echo("Interrupted: the current release is untouched; run it again to remove the rest.", err=True)
         raise typer.Exit(ExitCode.INTERRUPTED) from None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import sys
 import threading
@@ -37,11 +38,17 @@ _POLL_SECONDS: Final = 0.1
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
+def naming(store: str, sentence: str) -> str:
+    """`sentence` with `store` in the command that it tells to run, which can then be pasted."""
+    return sentence.replace("bedivere rollback STORE", f"bedivere rollback {shlex.quote(store)}")
+
+
 def publish(
     database: Annotated[
-        Path, typer.Argument(help="The database folder that bedivere index wrote.", show_default=False)
+        Path,
+        typer.Argument(metavar="DATABASE", help="The database folder that bedivere index wrote.", show_default=False),
     ],
-    store: Annotated[str, typer.Argument(help=STORE_HELP, show_default=False)],
+    store: Annotated[str, typer.Argument(metavar="STORE", help=STORE_HELP, show_default=False)],
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Check and pack everything, and write nothing to the store.")
     ] = False,

@@ -12,8 +12,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from handler.cli.progress import size_text
-from handler.cli.publish import STORE_HELP
-from handler.cli.terminal import fail
+from handler.cli.publish import STORE_HELP, naming
+from handler.cli.terminal import fail, print_whole
 from retrieval.errors import BedivereError
 from retrieval.release.store import open_store
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def releases(
-    store: Annotated[str, typer.Argument(help=STORE_HELP, show_default=False)],
+    store: Annotated[str, typer.Argument(metavar="STORE", help=STORE_HELP, show_default=False)],
     as_json: Annotated[bool, typer.Option("--json", help="Print the list as one JSON array.")] = False,
 ) -> None:
     """List the releases of a store, the newest first.
@@ -41,7 +41,7 @@ def releases(
     else:
         _show(Console(highlight=False, soft_wrap=True), seen.releases)
     if seen.problem:
-        typer.echo(f"note: {seen.problem}", err=True)
+        typer.echo(f"note: {naming(store, str(seen.problem))}", err=True)
 
 
 def _record(release: Release) -> dict[str, Any]:
@@ -72,7 +72,7 @@ def _show(console: Console, found: tuple[Release, ...]) -> None:
         return
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for name in ("", "release", "published", "rows", "size", "model"):
-        table.add_column(name, justify="right" if name in {"rows", "size"} else "left", no_wrap=True)
+        table.add_column(name, justify="right" if name in {"rows", "size"} else "left")
     for release in found:
         mark = "*" if release.current else ""
         if release.manifest is None:
@@ -83,6 +83,6 @@ def _show(console: Console, found: tuple[Release, ...]) -> None:
         model = escape(", ".join(_models(release))) or "text only"
         size = size_text(manifest.packed_bytes)
         table.add_row(mark, release.id, manifest.created_at, f"{manifest.rows:,}", size, model)
-    console.print(table)
+    print_whole(console, table)
     if any(release.current for release in found):
         console.print("* is current")

@@ -9,17 +9,19 @@ from typing import Annotated
 
 import typer
 
-from handler.cli.publish import STORE_HELP
+from handler.cli.publish import STORE_HELP, naming
 from handler.cli.terminal import ExitCode, fail
 from retrieval.errors import BedivereError
 from retrieval.release.store import open_store
 
 
 def rollback(
-    store: Annotated[str, typer.Argument(help=STORE_HELP, show_default=False)],
+    store: Annotated[str, typer.Argument(metavar="STORE", help=STORE_HELP, show_default=False)],
     release: Annotated[
         str | None,
-        typer.Argument(help="The release to go to. Default: the one before the current.", show_default=False),
+        typer.Argument(
+            metavar="RELEASE", help="The release to go to. Default: the one before the current.", show_default=False
+        ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print what was done as one JSON object.")] = False,
 ) -> None:
@@ -34,7 +36,7 @@ def rollback(
     try:
         before, after = roll_back(open_store(store), release)
     except BedivereError as error:
-        fail(error, as_json=as_json)
+        fail(BedivereError(error.code, naming(store, error.sentence)), as_json=as_json)
     except KeyboardInterrupt:
         typer.echo("Interrupted: bedivere releases says which release is current.", err=True)
         raise typer.Exit(ExitCode.INTERRUPTED) from None

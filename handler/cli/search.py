@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from handler.cli.terminal import fail
+from handler.cli.terminal import DB_HELP, fail
 from handler.cli.waiting import ready
 from handler.cli.wording import in_own_words
 from retrieval.errors import BedivereError, ErrorCode
@@ -26,10 +26,12 @@ _COMPARISONS: Final = {"=": "eq", "!=": "neq", ">=": "gte", "<=": "lte"}
 
 
 def search(
-    question: Annotated[str, typer.Argument(help="What to look for, in plain words.", show_default=False)],
+    question: Annotated[
+        str, typer.Argument(metavar="QUESTION", help="What to look for, in plain words.", show_default=False)
+    ],
     db: Annotated[
         str | None,
-        typer.Option("--db", "--database", help="The database folder. Default: LANCEDB_PATH.", show_default=False),
+        typer.Option("--db", "--database", help=DB_HELP, show_default=False),
     ] = None,
     limit: Annotated[int, typer.Option(min=1, max=200, help="Most passages to print.")] = 5,
     search_type: Annotated[
@@ -40,7 +42,8 @@ def search(
         typer.Option(
             "--filter",
             metavar="FIELD=VALUE",
-            help="Only documents with this value; also !=, >= and <=. Repeatable: all must hold.",
+            help="Only documents with this value; also !=, >= and <=, in quotes: 'year>=2020'. Repeatable: all must "
+            "hold.",
             show_default=False,
         ),
     ] = None,

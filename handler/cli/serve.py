@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 import typer
 
-from handler.cli.terminal import ExitCode, fail
+from handler.cli.terminal import DB_HELP, ExitCode, fail
 from handler.cli.wording import in_own_words
 from retrieval.errors import BedivereError, ErrorCode
 from retrieval.notes import counted
@@ -32,7 +32,9 @@ DEFAULT_HOST: Final = "127.0.0.1"
 def serve(
     port: Annotated[
         int | None,
-        typer.Argument(min=0, max=65_535, help=f"Port for HTTP, 0 for any free one. Default: {DEFAULT_PORT}."),
+        typer.Argument(
+            metavar="PORT", min=0, max=65_535, help=f"Port for HTTP, 0 for any free one. Default: {DEFAULT_PORT}."
+        ),
     ] = None,
     http: Annotated[bool, typer.Option("--http", help="Serve over HTTP, on PORT.")] = False,
     stdio: Annotated[
@@ -40,7 +42,7 @@ def serve(
     ] = False,
     db: Annotated[
         str | None,
-        typer.Option("--db", "--database", help="The database folder. Default: LANCEDB_PATH.", show_default=False),
+        typer.Option("--db", "--database", help=DB_HELP, show_default=False),
     ] = None,
     host: Annotated[
         str | None, typer.Option(help=f"Address to listen on. Default: {DEFAULT_HOST}.", show_default=False)
@@ -60,7 +62,7 @@ def serve(
     """
     over_http = http or port is not None
     if over_http and stdio:
-        raise typer.BadParameter("choose one of --stdio and --http")
+        raise typer.BadParameter("Choose one of --stdio and --http")
     if not over_http and (host or path or base_path):
         raise typer.BadParameter("--host, --path and --base-path go with --http")
     try:
@@ -118,10 +120,21 @@ def _serve_stdio(settings: Settings) -> None:
             "Bedivere speaks MCP on standard input and output: a client starts it so. For a URL: bedivere serve --http",
             err=True,
         )
+    _tell_of_folder(retriever)
     # A thread waits for the next line of input and cannot be woken; nothing is open that an exit could harm.
     signal.signal(signal.SIGINT, lambda _signal, _frame: os._exit(ExitCode.DONE))
     retriever.warm()
     asyncio.run(serve_stdio(server))
+
+
+def _tell_of_folder(retriever: Retriever) -> None:
+    """Only whether there is a database: to open its tables would keep the client waiting."""
+    if retriever.dataset.state().from_releases:
+        return
+    try:
+        retriever.dataset.served().names()
+    except BedivereError as error:
+        typer.echo(f"warning: {in_own_words(str(error))}", err=True)
 
 
 def _serve_http(settings: Settings, host: str, port: int) -> None:

@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 
 
 def smoke(
-    url: Annotated[str, typer.Argument(help="The endpoint, such as https://docs.example.com/mcp.", show_default=False)],
+    url: Annotated[
+        str,
+        typer.Argument(metavar="URL", help="The endpoint, such as https://docs.example.com/mcp.", show_default=False),
+    ],
     query: Annotated[
         str | None,
         typer.Option(help="What to search for. Default: a title from the documents' overview.", show_default=False),
@@ -40,7 +43,7 @@ def smoke(
     or the token in the variable BEDIVERE_BEARER.
     """
     if not _is_url(url):
-        raise typer.BadParameter("not a URL that starts with http:// or https:// and names a host")
+        raise typer.BadParameter("URL must start with http:// or https:// and name a host")
     # Imported where it is needed: `bedivere --help` loads no client.
     from handler.smoke import Unreachable
     from handler.smoke import smoke as checks_of

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from handler.cli.progress import size_text
-from handler.cli.terminal import ExitCode, fail
+from handler.cli.terminal import DB_HELP, ExitCode, fail, print_whole
 from handler.cli.waiting import ready
 from handler.cli.wording import in_own_words
 from retrieval.errors import BedivereError
@@ -24,12 +24,7 @@ from retrieval.status_reply import ReleaseStatus, StatusReply, TableStatus, Vect
 def status(
     db: Annotated[
         str | None,
-        typer.Option(
-            "--db",
-            "--database",
-            help="The database folder, or the store of its releases. Default: BEDIVERE_DATASET.",
-            show_default=False,
-        ),
+        typer.Option("--db", "--database", help=DB_HELP, show_default=False),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the status as one JSON object.")] = False,
 ) -> None:
@@ -62,7 +57,7 @@ def _print(reply: StatusReply, settings: Settings) -> None:
         console.print(Text.assemble((f"{name:<10}", "dim"), value))
     if reply.tables:
         console.print()
-        console.print(_table(reply.tables, reply.default_table))
+        print_whole(console, _table(reply.tables, reply.default_table))
         for table in reply.tables:
             for vectors in table.vectors:
                 console.print(Text.assemble((f"{table.name}.{vectors.column}", "dim"), f"  {_vectors_text(vectors)}"))
@@ -95,7 +90,7 @@ def _table(tables: list[TableStatus], default: str) -> Table:
             "?" if table.rows is None else f"{table.rows:,}",
             origin.built_at if origin else "by another tool",
             (origin.revision or "")[:10] if origin else "",
-            (origin.embedding_model or "none") if origin else "",
+            (origin.embedding_model or "text only") if origin else "",
         )
     return shown
 

@@ -217,6 +217,11 @@ class _Run:
         if any(record.chunks for record in self.records.values()):
             return
         skipped = sum(len(paths) for paths in self.skipped.values())
+        if self.options.include and not self.records and not skipped:
+            raise BedivereError(
+                ErrorCode.NOTHING_INDEXED,
+                f"No {self.options.noun} matches --include; the old table, if any, is untouched.",
+            )
         raise BedivereError(
             ErrorCode.NOTHING_INDEXED,
             f"No document with text was found ({self._counted(skipped)} skipped); "

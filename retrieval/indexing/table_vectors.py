@@ -54,6 +54,14 @@ def _refuse_mixture(endpoint: Endpoint, recorded: Mapping[str, Any]) -> None:
     ours = endpoint.dimensions
     if model == endpoint.model and (ours is None or ours == dimensions):
         return
+    if not endpoint.configured:
+        needed = f"EMBEDDING_MODEL={model}"
+        if endpoint.asked_dimensions not in {None, dimensions}:
+            needed += f" and EMBEDDING_DIMENSIONS={dimensions}"
+        raise _not_set(
+            f"The table has vectors of model {model!r} with {dimensions:,} dimensions. "
+            f"{NOT_CONFIGURED.rstrip('.')}, with {needed}"
+        )
     configured = f"{endpoint.model!r}" + (f" with {ours:,} dimensions" if ours is not None else "")
     raise BedivereError(
         ErrorCode.EMBEDDING_MISMATCH,

@@ -251,7 +251,7 @@ def _newest_first(versions: Iterable[str]) -> list[str]:
 
 def _unknown(what: str, asked: str, known: list[str]) -> str:
     if not known:
-        return f"The documents have no {what}: leave {what} out."
+        return f"The documents have no {what}: {Advice(f'leave {what} out')}."
     return f"There is no {what} {asked[:100]!r}; there are {_listed(known)}."
 
 

@@ -64,7 +64,7 @@ class TestEmbeddings:
         (another,) = table_of(database, embedding_server, embedding_model="other-model").notes
         assert "OPENAI_BASE_URL" in unset
         assert f"EMBEDDING_MODEL to {MODEL!r}" in unset
-        assert another.startswith("Its vectors are not used. The table was embedded with model")
+        assert another.startswith("The table's vectors are not used. The table was embedded with model")
         assert table_of(database, embedding_server).notes == []
 
     def test_no_provider_is_asked_for_a_status(self, tmp_path: Path, embedding_server: EmbeddingServer) -> None:

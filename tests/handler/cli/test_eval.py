@@ -60,6 +60,14 @@ def test_figures_are_printed_by_kind_with_confidence_and_latency(handbook: Path,
     assert "Milliseconds at p50, p95, p99: search " in out
 
 
+def test_a_single_query_has_no_interval(handbook: Path, tmp_path: Path) -> None:
+    queries = written(tmp_path, [{"id": "1", "text": "keel sail mast", "relevant": []}])
+    lines = run("--db", handbook, "--queries", queries, "--mode", "text")[1].splitlines()
+
+    assert [line for line in lines if line.endswith(" of 1")]
+    assert "()" not in "".join(lines)
+
+
 def test_json_holds_every_querys_figures(handbook: Path, queries: Path) -> None:
     code, out, _ = run("--db", handbook, "--queries", queries, "--json")
     report = json.loads(out)

@@ -234,6 +234,7 @@ def test_embed_gives_vectors_and_says_what_they_are_and_cost(
     assert "1 chunk to embed, about " in result.stderr
     again = run(source, database)
     assert "nothing has changed" in again.stdout
+    assert "with those of the calibration" in result.stdout
     assert "embedded" not in again.stdout
 
 

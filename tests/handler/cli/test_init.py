@@ -85,7 +85,7 @@ def test_without_a_keychain_that_keeps_it_a_file_of_the_user_alone_holds_the_key
 
     done = init("--db", "db", "--key-from-stdin", key=KEY)
 
-    assert "The key is in a file that you alone can read" in done.stdout
+    assert "The key is in a file that only you can read" in done.stdout
     assert key_file().read_text(encoding="utf-8").strip() == KEY
     assert stat.S_IMODE(key_file().stat().st_mode) == 0o600
     assert load_settings().openai_api_key_store == "file"
@@ -129,7 +129,7 @@ def test_forgetting_leaves_no_key_behind(init: Init, monkeypatch: pytest.MonkeyP
 
     done = init("--forget")
 
-    assert done.stdout.count("The key is gone from") == 2
+    assert done.stdout.count("The key was removed from") == 2
     assert not keychain.held
     assert not key_file().exists()
     assert load_settings().database is None
@@ -157,6 +157,9 @@ def test_what_a_client_pastes_starts_this_program(init: Init) -> None:
     [
         (["--db", "db", "--client", "netscape"], 2, "INVALID_ARGUMENT: There is no client 'netscape'"),
         ([], 2, "INVALID_ARGUMENT: Nobody can be asked here"),
+        (["--db", ""], 2, "INVALID_ARGUMENT: No database was named"),
+        (["--db", " ", "--client", "cursor"], 2, "INVALID_ARGUMENT: No database was named"),
+        (["--db", "db", "--key-from-stdin"], 2, "INVALID_ARGUMENT: No key came on standard input"),
         (["--db", "db", "--base-url", "ftp://x"], 2, "SETTING_INVALID: openai_base_url must be"),
     ],
 )
@@ -164,6 +167,75 @@ def test_what_cannot_be_stored_stores_nothing(init: Init, arguments: list[str], 
     done = init(*arguments)
     assert (done.exit_code, done.stderr.startswith(told)) == (code, True)
     assert not settings_file().exists()
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> Init:
+    """A terminal at which somebody types these lines."""
+    monkeypatch.setattr(sys.modules["handler.cli.init"], "_at_terminal", lambda: True)
+    return lambda *lines: CliRunner().invoke(app, ["init"], input="".join(f"{line}\n" for line in lines))
+
+
+def test_enter_at_every_question_stores_nothing_where_nothing_is_stored(asked: Init) -> None:
+    done = asked("", "", "")
+    assert (done.exit_code, done.stderr.startswith("INVALID_ARGUMENT: No database was named")) == (2, True)
+    assert not settings_file().exists()
+
+
+def test_enter_keeps_the_database_that_is_stored(asked: Init) -> None:
+    settings_file().parent.mkdir(parents=True)
+    settings_file().write_text('database = "/srv/db"\n', encoding="utf-8")
+    assert "[/srv/db]: " in asked("", "", "").stdout
+    assert load_settings().database == "/srv/db"
+
+
+def test_a_question_without_a_default_shows_none(asked: Init) -> None:
+    assert "s3://BUCKET/PREFIX: " in asked("/srv/db", "", "").stdout
+
+
+def test_a_mistyped_client_is_asked_for_again_and_nothing_typed_is_lost(asked: Init) -> None:
+    done = asked("/srv/db", KEY, "netscape", "cursor")
+    assert "There is no client 'netscape'" in done.output
+    assert "Cursor, in ~/.cursor/mcp.json" in done.stdout
+    assert key_file().read_text(encoding="utf-8").strip() == KEY
+
+
+def test_leaving_at_a_question_ends_quietly_and_stores_nothing(asked: Init) -> None:
+    done = asked("/srv/db", KEY)
+    assert done.exit_code == 130
+    assert "Traceback" not in done.output
+    assert not settings_file().exists()
+    assert not key_file().exists()
+
+
+def test_forgetting_removes_a_file_that_holds_nothing_else(init: Init) -> None:
+    init("--db", "/srv/db")
+    init("--forget")
+    assert not settings_file().exists()
+
+
+def test_what_a_client_pastes_finds_what_this_shell_stored(
+    init: Init, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "our own.toml").touch()
+    monkeypatch.setenv("BEDIVERE_SETTINGS_FILE", "our own.toml")
+    out = init("--db", "/srv/db", "--client", "claude-code", "--client", "vscode").stdout
+    entry = next(json.loads(line) for line in out.splitlines() if line.strip().startswith("{"))
+    places = {"BEDIVERE_SETTINGS_FILE": f"{tmp_path}/our own.toml", "XDG_CONFIG_HOME": str(tmp_path / "config")}
+    assert entry["servers"]["bedivere"]["env"] == places
+    (command,) = (shlex.split(line) for line in out.splitlines() if "claude mcp add" in line)
+    assert command[3:8] == ["bedivere", *(word for each in places.items() for word in ("-e", "=".join(each)))]
+
+
+def test_where_no_variable_moves_the_settings_a_client_needs_none(
+    init: Init, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("XDG_CONFIG_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    out = init("--db", "/srv/db", "--client", "claude-code", "--client", "vscode").stdout
+    assert '"env"' not in out
+    assert " -e " not in out
 
 
 def test_a_folder_that_cannot_be_written_is_told(init: Init, tmp_path: Path) -> None:

@@ -193,6 +193,17 @@ def test_releases_are_listed_with_the_current_marked(run: Run, store: str, two_r
     assert lines[0].split() == ["release", "published", "rows", "size", "model"]
 
 
+def test_no_width_cuts_the_mark_or_an_id(
+    run: Run, store: str, two_releases: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "20")
+    lines = run("releases", store).stdout.splitlines()
+
+    assert [line.split()[0] for line in lines[1:]] == ["*", two_releases[0], "*"]
+    assert two_releases[1] in lines[1]
+    assert all(line.rstrip().endswith("text only") for line in lines[1:3])
+
+
 def test_releases_as_json_say_the_same(run: Run, store: str, two_releases: list[str]) -> None:
     newest, older = json.loads(run("releases", store, "--json").stdout)
 
@@ -238,7 +249,7 @@ def test_a_lost_pointer_is_a_note_to_the_list_and_is_mended_by_naming_a_release(
     assert listed.exit_code == 0
     assert all(release in listed.stdout for release in two_releases)
     assert "* is current" not in listed.stdout
-    assert "bedivere rollback STORE RELEASE" in listed.stderr
+    assert f"bedivere rollback {store} RELEASE" in listed.stderr
     assert run("prune", store, "--keep", 1).stderr.startswith("RELEASE_DAMAGED: ")
     assert run("rollback", store).stderr.startswith("RELEASE_DAMAGED: ")
 
@@ -267,7 +278,7 @@ def test_a_second_rollback_past_the_oldest_names_the_way_to_the_newest(
     result = run("rollback", store)
 
     assert result.stderr.startswith("RELEASE_NOT_FOUND: There is no release before the current one")
-    assert f"bedivere rollback STORE {two_releases[1]}" in result.stderr
+    assert f"bedivere rollback {store} {two_releases[1]}" in result.stderr
 
 
 def test_a_release_that_is_not_there_is_said_so(run: Run, store: str, two_releases: list[str]) -> None:

@@ -287,7 +287,7 @@ def test_vectors_that_no_question_uses_are_spoken_of_on_request_alone(
     tmp_path: Path, embedding_server: EmbeddingServer
 ) -> None:
     database = str(index(tmp_path, {"a.md": "A boat."}, embedding_server))
-    assert "Its vectors are not used" in run("boat", "--db", database, "--explain")[2]
+    assert "The table's vectors are not used" in run("boat", "--db", database, "--explain")[2]
     assert run("boat", "--db", database)[2] == ""
     assert "not used" not in run("boat", "--db", database, "--explain", "--mode", "text")[2]
 
@@ -302,3 +302,13 @@ def test_what_a_reader_must_know_of_a_passage_stands_above_it(handbook: Path, mo
         "in place of old.md, which is outdated",
         "3 passages match: Hull; Mast",
     ]
+
+
+def test_what_no_relevance_would_pass_is_called_nought(tmp_path: Path, embedding_server: EmbeddingServer) -> None:
+    database = str(index(tmp_path, {"a.md": "A boat."}, embedding_server))
+    out = run("zorblax quuxify", "--db", database, **embedding_server.environment())[1]
+    assert "pass --min-score 0 to see the nearest passages" in out
+
+
+def test_a_version_that_no_document_has_is_told_with_the_option_to_leave_out(handbook: Path) -> None:
+    assert "leave --version out" in "".join(run("signing key", "--version", "9", "--db", str(handbook))[1:])

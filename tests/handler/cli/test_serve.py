@@ -116,13 +116,13 @@ def test_over_stdio_it_is_begun_as_well(steps: list[str], handbook: Path) -> Non
 def test_a_start_says_that_vectors_are_there_and_unused(tmp_path: Path, embedding_server: EmbeddingServer) -> None:
     database = str(index(tmp_path, {"a.md": "A boat."}, embedding_server))
     _, unused = run("serve", "--http", "0", "--db", database)
-    assert unused.startswith("note: documents: Its vectors are not used")
+    assert unused.startswith("note: documents: The table's vectors are not used")
     assert run("serve", "--http", "0", "--db", database, **embedding_server.environment()) == (0, "")
 
 
 @pytest.mark.usefixtures("steps")
 def test_a_start_without_a_database_names_the_option() -> None:
-    assert "pass --db, or set LANCEDB_PATH" in run("serve", "--http", "0")[1]
+    assert "run bedivere init, pass --db, or set LANCEDB_PATH" in run("serve", "--http", "0")[1]
 
 
 @pytest.mark.usefixtures("steps")
@@ -134,3 +134,12 @@ def test_one_chunk_is_one_chunk(tmp_path: Path) -> None:
 def test_the_version_is_printed() -> None:
     result = CliRunner().invoke(app, ["--version"])
     assert (result.exit_code, result.stdout) == (0, f"bedivere {__version__}\n")
+
+
+@pytest.mark.usefixtures("steps")
+def test_a_folder_that_is_not_there_is_told_over_stdio_as_over_http(tmp_path: Path) -> None:
+    over_stdio, over_http = (
+        run("serve", *way, "--db", str(tmp_path / "nowhere"))[1] for way in (("--stdio",), ("--http", "0"))
+    )
+    assert over_stdio == over_http
+    assert over_stdio.startswith("warning: DATABASE_NOT_FOUND: ")

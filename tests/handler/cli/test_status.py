@@ -47,6 +47,15 @@ def test_a_folder_shows_its_tables(handbook: Path) -> None:
     assert out.splitlines()[-1].split()[0] == "documents"
 
 
+def test_no_width_cuts_a_table(handbook: Path) -> None:
+    wide, narrow = (
+        run("status", "--db", str(handbook), environment={"COLUMNS": columns})[1].splitlines()[-1]
+        for columns in ("300", "20")
+    )
+    assert narrow == wide
+    assert narrow.rstrip().endswith("text only")
+
+
 def test_releases_show_which_one_serves_its_age_and_the_figures_of_its_sync(releases: str) -> None:
     code, out, err = run("status", "--db", releases)
     assert (code, err) == (0, "")
@@ -85,7 +94,7 @@ def test_vectors_are_shown_with_the_recall_of_their_index(
 def test_vectors_that_are_not_used_are_told_with_what_to_set(tmp_path: Path, embedding_server: EmbeddingServer) -> None:
     database = str(index(tmp_path, {"a.md": "A boat."}, embedding_server))
     _, _, err = run("status", "--db", database)
-    assert "documents: Its vectors are not used" in err
+    assert "documents: The table's vectors are not used" in err
     assert f"EMBEDDING_MODEL to '{MODEL}'" in err
     assert run("status", "--db", database, environment=embedding_server.environment())[2] == ""
 

@@ -5,21 +5,29 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from typing import Any
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
 import handler.cli
 from handler.cli import app
+from handler.cli.terminal import DB_HELP
 
 USAGE = [
-    (["search"], "Missing argument 'question'. See bedivere search --help."),
+    (["search"], "Missing argument 'QUESTION'. See bedivere search --help."),
     (["serch", "boat"], "Did you mean 'search', 'serve'? See bedivere --help."),
     (["search", "boat", "--limt", "3"], "--limit"),
-    (["search", "boat", "--limit", "many"], "'--limit'"),
+    (["search", "boat", "--limit", "many"], ": --limit must be a whole number from 1 to 200. See"),
+    (["search", "boat", "--limit", "0"], ": --limit must be a whole number from 1 to 200. See"),
+    (["search", "boat", "--mode", "fast"], ": --search-type must be one of auto, text, vector, hybrid. See"),
+    (["search", "boat", "--min-score", "2"], ": --min-score must be a number from 0 to 1. See"),
+    (["serve", "70000"], ": PORT must be a whole number from 0 to 65535. See"),
+    (["prune", "file:///store", "--keep", "0"], ": --keep must be a whole number of at least 1. See"),
     (["prune", "file:///store"], "'--keep'"),
-    (["serve", "--http", "--stdio"], "choose one of --stdio and --http"),
-    (["smoke", "docs.example.com"], "http://"),
+    (["serve", "--http", "--stdio"], ": Choose one of --stdio and --http"),
+    (["smoke", "docs.example.com"], ": URL must start with http:// or https:// and"),
 ]
 
 
@@ -44,6 +52,35 @@ def test_without_a_command_the_help_is_shown() -> None:
     result = CliRunner().invoke(app, [])
     assert "Usage:" in result.output
     assert "INVALID_ARGUMENT" not in result.output
+
+
+def test_a_paragraph_of_the_help_flows_and_the_arguments_stand_in_capitals() -> None:
+    result = CliRunner().invoke(app, ["index", "--help"], prog_name="bedivere", env={"COLUMNS": "100"})
+    lines = [line.strip() for line in result.stdout.splitlines()]
+    assert "Usage: bedivere index [OPTIONS] SOURCE DATABASE" in lines
+    assert any(line.startswith("Reads Markdown") and "Files that have" in line for line in lines)
+
+
+def test_each_database_option_is_described_alike() -> None:
+    group: Any = typer.main.get_command(app)
+    described = {
+        name: parameter.help
+        for name, command in group.commands.items()
+        for parameter in command.params
+        if "--db" in parameter.opts
+    }
+    assert set(described) == {"init", "search", "eval", "serve", "status"}
+    assert {text for name, text in described.items() if name != "init"} == {DB_HELP}
+
+
+@pytest.mark.parametrize("pressed", [KeyboardInterrupt, EOFError, typer.Abort])
+def test_leaving_a_question_ends_quietly(monkeypatch: pytest.MonkeyPatch, pressed: type[BaseException]) -> None:
+    def leave(_: str) -> None:
+        raise pressed
+
+    monkeypatch.setattr(sys.modules["handler.cli.releases"], "open_store", leave)
+    result = CliRunner().invoke(app, ["releases", "file:///store"])
+    assert (result.exit_code, result.output.strip()) == (130, "")
 
 
 def test_a_fault_is_told_with_what_to_do(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

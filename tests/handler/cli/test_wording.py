@@ -25,6 +25,11 @@ def test_each_option_that_is_named_is_one_of_the_search() -> None:
     assert named <= options
 
 
+def test_the_owner_at_his_terminal_is_not_spoken_of() -> None:
+    told = "It is refused (status 401; for the server's owner: check the key)."
+    assert in_own_words(told) == "It is refused (status 401; check the key)."
+
+
 def test_what_is_no_advice_stays_as_it_is() -> None:
     assert (
         in_own_words("A page on minScore (minScore.md) is outdated.") == "A page on minScore (minScore.md) is outdated."

@@ -337,6 +337,12 @@ def test_a_folder_without_text_leaves_the_old_table_alone(options: Options, tmp_
     assert len(left(options)) == 1
 
 
+def test_a_pattern_that_no_file_matches_is_named(options: Options) -> None:
+    write(options.source / "guide.md", GUIDE)
+    with pytest.raises(BedivereError, match=r"NOTHING_INDEXED: No file matches --include; "):
+        build_table(replace(options, include=("*.zip",)))
+
+
 @pytest.mark.parametrize("wrong", [{"include": ("!",)}, {"include": ("none",)}])
 def test_a_first_run_that_fails_leaves_no_folder(options: Options, tmp_path: Path, wrong: dict[str, Any]) -> None:
     refusal(replace(options, database=tmp_path / "new/db", **wrong))

@@ -270,6 +270,13 @@ class TestAnotherModel:
         assert f"'{MODEL}'" in error.sentence
         assert "'other-model'" in error.sentence
 
+    def test_no_provider_is_not_taken_for_another_model(self, options: Options) -> None:
+        build_table(options)
+        error = refusal(replace(options, embed=None, endpoint=Endpoint(load_settings())))
+        assert error.code is ErrorCode.EMBEDDING_NOT_SET
+        assert "No embeddings provider is configured" in error.sentence
+        assert f"with EMBEDDING_MODEL={MODEL}; or pass --no-embed" in error.sentence
+
     def test_another_length_is_refused(self, options: Options, embedding_server: EmbeddingServer) -> None:
         build_table(options)
         shorter = replace(options, endpoint=endpoint(embedding_server, embedding_dimensions=8))
