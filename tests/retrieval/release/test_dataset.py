@@ -549,6 +549,28 @@ class TestClearingUp:
         wait_until(lambda: not old.exists())
         assert current(dataset) is None
 
+    def test_a_sync_that_failed_does_not_keep_the_old_release_on_the_disk(
+        self, store: MemoryStore, make_dataset: MakeDataset, settings: Settings, handbook: Path, later: Path
+    ) -> None:
+        # GIVEN an instance so quiet that nothing is collected which refers to itself
+        gc.collect()
+        gc.disable()
+        try:
+            put_release(store, handbook)
+            dataset = make_dataset()
+            assert current(dataset) is None
+            # WHEN a part cannot be fetched, and later all is well
+            put_release(store, later, release=LATER_RELEASE)
+            parts = {key: store.objects.pop(key) for key in list(store.objects) if f"{LATER_RELEASE}/part" in key}
+            dataset.start()
+            wait_until(lambda: dataset.state().failures > 0 and idle(dataset)())
+            store.objects.update(parts)
+            wait_for(dataset, LATER_RELEASE)
+            # THEN the old one goes, as it does without the failure
+            wait_until(lambda: not (Path(str(settings.sync_folder)) / RELEASE).exists())
+        finally:
+            gc.enable()
+
     def test_a_process_that_ends_leaves_its_release_to_the_next(
         self, store: MemoryStore, make_dataset: MakeDataset, handbook: Path
     ) -> None:
