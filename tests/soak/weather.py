@@ -94,8 +94,11 @@ class Weather:
             self.proxy.heal()
 
     def _break_the_provider(self, random: Random) -> None:
-        while not self.over.wait(self.fault_seconds * 2):
-            how = random.choice(("dead", "refuses the key", "drops", "slow"))
+        names: list[str] = []
+        # Long enough for the circuit breaker to close again, so that meaning is searched too.
+        while not self.over.wait(self.fault_seconds * 6):
+            names = names or random.sample(("slow", "dead", "drops", "refuses the key"), 4)
+            how = names.pop()
             self.seen[f"provider: {how}"] += 1
             match how:
                 case "dead":
