@@ -12,6 +12,7 @@ import math
 import os
 import threading
 import time
+import traceback
 import weakref
 from collections.abc import Callable
 from pathlib import Path
@@ -216,9 +217,11 @@ class ReleasedDataset:
         try:
             fresh = self._bring(attempt)
         except BedivereError as error:
-            failure = error
-        except Exception:
+            failure = BedivereError(error.code, error.sentence)
+            _let_go(error)
+        except Exception as error:
             logger.exception("The sync failed")
+            _let_go(error)
             failure = BedivereError(
                 ErrorCode.INTERNAL_ERROR, "The sync failed by a fault of Bedivere; see the server's log."
             )
@@ -339,6 +342,16 @@ def _open_store(uri: str) -> Reader:
     from retrieval.release import s3_reader
 
     return s3_reader.open_reader(uri)
+
+
+def _let_go(error: BaseException | None) -> None:
+    """Empties the frames that an error went through: they hold the release that served, and would keep it on the disk.
+
+    They and the error refer to each other, and a quiet instance collects such circles late.
+    """
+    while error is not None:
+        traceback.clear_frames(error.__traceback__)
+        error = error.__context__
 
 
 async def _wait(attempt: Attempt, seconds: float) -> None:

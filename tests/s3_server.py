@@ -22,6 +22,8 @@ import boto3
 import pytest
 from botocore.config import Config
 
+from tests.planted import AWS_SECRET
+
 PAGE_KEYS = 20
 """Keys on one page of a listing; S3 itself has a thousand."""
 
@@ -40,7 +42,7 @@ class S3Server:
         return {
             "AWS_ENDPOINT_URL_S3": self.endpoint,
             "AWS_ACCESS_KEY_ID": "testing",
-            "AWS_SECRET_ACCESS_KEY": "testing",
+            "AWS_SECRET_ACCESS_KEY": AWS_SECRET,
             "AWS_REGION": _REGION,
             "AWS_DEFAULT_REGION": _REGION,
             "AWS_EC2_METADATA_DISABLED": "true",

@@ -173,7 +173,7 @@ class FolderStore:
             file = self._file(key)
             # A deletion may remove the empty folder between the two.
             for last in (False, True):
-                file.parent.mkdir(parents=True, exist_ok=True)
+                self._make(file.parent)
                 try:
                     unfinished.replace(file)
                     break
@@ -183,6 +183,13 @@ class FolderStore:
             _flush(file.parent)
         finally:
             unfinished.unlink(missing_ok=True)
+
+    def _make(self, place: Path) -> None:
+        """Makes a folder where it is missing, with those above it; a power cut does not lose it any more."""
+        if place != self._folder and not place.is_dir():
+            self._make(place.parent)
+            place.mkdir(exist_ok=True)
+            _flush(place.parent)
 
     @contextmanager
     def _known(self, key: str | None = None) -> Generator[None]:

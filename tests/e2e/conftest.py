@@ -6,12 +6,14 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from tests import planted
 from tests.conftest import SETTINGS_PREFIXES
 
 BEDIVERE = [sys.executable, "-m", "handler.cli"]
@@ -36,11 +38,18 @@ def ended(process: subprocess.Popen[str], seconds: float = 20) -> tuple[int, str
 
 @contextmanager
 def serving(*options: str, **settings: str) -> Generator[str]:
-    """`bedivere serve --http` with `options`, on a free port unless they begin with one; yields its URL."""
+    """`bedivere serve --http` with `options`, on a free port unless they begin with one; yields its URL.
+
+    Fails at the end where its log holds a planted secret.
+    """
     port = () if options and options[0].isdigit() else ("0",)
     command = [*BEDIVERE, "serve", "--http", *port, *options]
-    environment = clean_environment(PYTHONUNBUFFERED="1", **settings)
-    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as server:
+    secrets = {"AWS_SECRET_ACCESS_KEY": planted.AWS_SECRET, "AWS_SESSION_TOKEN": planted.AWS_TOKEN}
+    environment = clean_environment(PYTHONUNBUFFERED="1", **secrets, **settings)
+    with (
+        tempfile.TemporaryFile("w+", encoding="utf-8") as log,
+        subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=log, text=True) as server,
+    ):
         assert server.stdout is not None
         try:
             first = server.stdout.readline()
@@ -50,6 +59,11 @@ def serving(*options: str, **settings: str) -> Generator[str]:
         finally:
             server.terminate()
             ended(server)
+            log.seek(0)
+            written = log.read()
+            # For pytest to show with a failure.
+            sys.stderr.write(written)
+        assert not planted.spilt(first + written)
 
 
 @pytest.fixture(scope="session")

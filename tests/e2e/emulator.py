@@ -1,6 +1,7 @@
 """The Lambda handler under the real runtime emulator, behind a small API Gateway of our own, as a URL.
 
-It runs on what the image would hold, see `image_tree`, and can import nothing else.
+It runs on what the image would hold, see `image_tree`, and can import nothing else. Its credentials are planted: what
+it has written is searched for them, and for every question that came through the gateway, when it ends.
 
 The emulator's binary comes from the wheel of aws-sam-cli, which pins what Bedivere needs newer, so only the wheel is
 fetched, once, into build/. Emulator and gateway listen on loopback only.
@@ -19,9 +20,9 @@ import subprocess
 import sys
 import threading
 import zipfile
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -29,6 +30,7 @@ from typing import Any
 
 import httpx2
 
+from tests import planted
 from tests.e2e.conftest import clean_environment
 from tests.e2e.image_tree import ImageTree, image_tree
 from tests.e2e.listening import free_ports, wait_until_it_listens
@@ -91,6 +93,15 @@ class Emulated:
 
     url: str
     log: Path
+    emulator_id: int
+    """The emulator's process."""
+    asked: list[str] = field(default_factory=list[str])
+    """The texts of all arguments that came through the gateway."""
+
+    def process_ids(self) -> list[int]:
+        """The processes of the function; none before the first request."""
+        children = Path(f"/proc/{self.emulator_id}/task").glob("*/children")
+        return [int(number) for listed in children for number in listed.read_text().split()]
 
     def lines(self) -> list[dict[str, Any]]:
         """The lines of JSON in the log, the handler's own and its metrics."""
@@ -106,8 +117,13 @@ class Emulated:
 
 
 @contextmanager
-def emulated(environment: Mapping[str, str], folder: Path) -> Generator[Emulated]:
+def emulated(
+    environment: Mapping[str, str], folder: Path, *, wrapper: Sequence[str] = (), questions: bool = True
+) -> Generator[Emulated]:
     """The handler with `environment`, started at its first request as Lambda does it; its log goes below `folder`.
+
+    `wrapper` is a command that starts the function, such as one that limits it. Fails at the end where the log holds a
+    planted secret or, with `questions`, a text that a caller asked by.
 
     One environment answers one request at a time: a second that comes meanwhile waits.
     """
@@ -120,6 +136,7 @@ def emulated(environment: Mapping[str, str], folder: Path) -> Generator[Emulated
         f"127.0.0.1:{front}",
         "--runtime-api-address",
         f"127.0.0.1:{runtime}",
+        *wrapper,
         sys.executable,
         "-S",
         "-m",
@@ -139,10 +156,13 @@ def emulated(environment: Mapping[str, str], folder: Path) -> Generator[Emulated
     ):
         try:
             wait_until_it_listens(emulator, front, log, seconds=START_SECONDS)
-            with _gateway(f"http://127.0.0.1:{front}{INVOKE}") as address:
-                yield Emulated(f"{address}/mcp", log)
+            asked: list[str] = []
+            with _gateway(f"http://127.0.0.1:{front}{INVOKE}", asked) as address:
+                function = Emulated(f"{address}/mcp", log, emulator.pid, asked)
+                yield function
         finally:
             _end(emulator)
+    assert not planted.spilt(function.text(), asked if questions else ())
 
 
 def _function_environment(tree: ImageTree, environment: Mapping[str, str]) -> dict[str, str]:
@@ -154,6 +174,8 @@ def _function_environment(tree: ImageTree, environment: Mapping[str, str]) -> di
         "AWS_LAMBDA_FUNCTION_MEMORY_SIZE": "1769",
         "AWS_LAMBDA_FUNCTION_TIMEOUT": str(TIMEOUT_SECONDS),
         "AWS_REGION": "eu-west-1",
+        "AWS_SECRET_ACCESS_KEY": planted.AWS_SECRET,
+        "AWS_SESSION_TOKEN": planted.AWS_TOKEN,
         "LAMBDA_TASK_ROOT": str(tree.task),
         "PYTHONPATH": tree.search_path,
         **environment,
@@ -170,8 +192,11 @@ def _end(emulator: subprocess.Popen[bytes]) -> None:
 
 
 @contextmanager
-def _gateway(function: str) -> Generator[str]:
-    """An HTTP API in front of the function at that URL; yields the gateway's own address."""
+def _gateway(function: str, asked: list[str]) -> Generator[str]:
+    """An HTTP API in front of the function at that URL; yields the gateway's own address.
+
+    What the requests ask by is added to `asked`.
+    """
     one_at_a_time = threading.Lock()
 
     class Gateway(BaseHTTPRequestHandler):
@@ -182,27 +207,29 @@ def _gateway(function: str) -> Generator[str]:
         def serve(self) -> None:
             length = int(self.headers.get("content-length", 0))
             body = self.rfile.read(length)
+            asked.extend(planted.asked(body))
             # Space around a value is no part of it, and never reaches what is behind a gateway.
             headers = [(name, value.strip()) for name, value in self.headers.items()]
             request = httpx2.Request(self.command, f"{address}{self.path}", headers=headers)
             event = http_event(request, body)
             # The emulator has no domain: the gateway reports the name that it is reached by, as the real one does.
-            event["requestContext"] |= {"domainName": own, "requestId": f"request-{next(numbers)}"}
+            request_id = f"request-{next(numbers)}"
+            event["requestContext"] |= {"domainName": own, "requestId": request_id}
             # A second event at the same time would end the emulator.
             with one_at_a_time:
                 answered = httpx2.post(function, json=event, timeout=TIMEOUT_SECONDS + 30)
-            self._answer(answered.text)
+            self._answer(answered.text, request_id)
 
-        def _answer(self, answered: str) -> None:
+        def _answer(self, answered: str, request_id: str) -> None:
             try:
                 answer = json.loads(answered)
                 status, content = answer["statusCode"], answer["body"]
             except (ValueError, KeyError, TypeError):
                 # A function that was cut off, or that failed, answers in other words: a gateway says 502.
-                self._send(502, {}, b'{"message":"Internal Server Error"}')
+                self._send(502, {"apigw-requestid": request_id}, b'{"message":"Internal Server Error"}')
                 return
             encoded = base64.b64decode(content) if answer["isBase64Encoded"] else content.encode()
-            self._send(status, answer["headers"], encoded)
+            self._send(status, {**answer["headers"], "apigw-requestid": request_id}, encoded)
 
         def _send(self, status: int, headers: Mapping[str, str], content: bytes) -> None:
             self.send_response(status)

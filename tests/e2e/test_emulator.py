@@ -13,8 +13,14 @@ import pytest
 from mcp.client import Client
 from mcp_types import CallToolResult
 
+from retrieval.indexing.build import build_table
+from retrieval.indexing.job import Options
+from retrieval.provider import Endpoint
+from retrieval.settings import load_settings
+from tests import planted
 from tests.e2e.conftest import BEDIVERE, clean_environment
 from tests.e2e.emulator import Emulated, emulated
+from tests.embedding_server import EmbeddingServer
 
 pytestmark = pytest.mark.e2e
 
@@ -75,6 +81,34 @@ def test_it_initialises_within_what_lambda_allows(function: Emulated) -> None:
     assert httpx2.get(function.url).status_code == 405
     (milliseconds,) = function.init_milliseconds()
     assert milliseconds < INIT_LIMIT_MS
+
+
+def test_a_function_that_asked_with_a_key_writes_neither_it_nor_the_question_whatever_the_provider_says(
+    tmp_path: Path, embedding_server: EmbeddingServer
+) -> None:
+    source, database = tmp_path / "docs", tmp_path / "database"
+    source.mkdir()
+    (source / "page.md").write_text("# Boats\n\nA boat lies in the harbour.\n")
+    environment = {**embedding_server.environment(), "OPENAI_API_KEY": planted.EMBEDDING_KEY}
+    with pytest.MonkeyPatch.context() as patched:
+        for name, value in environment.items():
+            patched.setenv(name, value)
+        build_table(Options(source, database, embed=True, endpoint=Endpoint(load_settings())))
+    # GIVEN a provider that repeats the key and the question
+    embedding_server.fail("status", status=401, message=f"{planted.EMBEDDING_KEY} asked: planted question of a boat")
+
+    async def session(url: str) -> CallToolResult:
+        async with Client(url) as client:
+            return await client.call_tool("lancedb_search", {"query": "planted question of a boat"})
+
+    with emulated({**environment, "LANCEDB_PATH": str(database)}, tmp_path) as running:
+        found = asyncio.run(session(running.url))
+
+    # THEN words answer, and what was written at any level is searched when the function ends
+    assert not found.is_error
+    assert embedding_server.keys[-1] == f"Bearer {planted.EMBEDDING_KEY}"
+    assert running.asked == ["planted question of a boat"]
+    assert planted.spilt(found.model_dump_json() + running.text()) == []
 
 
 def test_every_call_is_a_line_of_json_without_the_query_and_one_is_the_cold_start(function: Emulated) -> None:

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -144,6 +145,20 @@ def test_another_event_loop_set_meanwhile_does_no_harm(handler: AppHandler) -> N
     assert handler(load("v2_default_stage"), None)["statusCode"] == 200
     asyncio.run(asyncio.sleep(0))
     assert handler(load("v2_default_stage"), None)["statusCode"] == 200
+
+
+def test_invocations_from_threads_with_event_loops_of_their_own_are_all_answered(handler: AppHandler) -> None:
+    def invoke(_: int) -> int:
+        asyncio.set_event_loop(own := asyncio.new_event_loop())
+        try:
+            return handler(load("v2_default_stage"), None)["statusCode"]
+        finally:
+            own.close()
+            asyncio.set_event_loop(None)
+
+    for _ in range(3):
+        with ThreadPoolExecutor(1) as thread:
+            assert list(thread.map(invoke, range(2))) == [200, 200]
 
 
 def test_what_the_adapter_itself_cannot_do_is_a_json_rpc_error(

@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from retrieval.dataset import (
 from retrieval.errors import BedivereError, ErrorCode
 from retrieval.indexing.build import build_table
 from retrieval.indexing.job import Options
+from retrieval.look import seconds_of
 from retrieval.release.disk import SyncFolder
 from retrieval.release.manifest import POINTER_KEY
 from retrieval.release.sync import Patience
@@ -524,6 +526,40 @@ class TestRefreshing:
         assert finds(retriever, "signing key")
 
 
+class TestLoops:
+    def test_questions_from_several_event_loops_at_once_are_all_answered_through_a_change_of_release(
+        self, store: MemoryStore, make_dataset: MakeDataset, settings: Settings, handbook: Path, later: Path
+    ) -> None:
+        put_release(store, handbook)
+        dataset = make_dataset()
+        retriever = Retriever(settings, dataset)
+        together = threading.Barrier(3, timeout=10)
+
+        def ask() -> list[bool]:
+            # The first release holds it and the second does not.
+            found: list[bool] = []
+
+            async def on_one_loop() -> None:
+                together.wait()
+                for _ in range(10):
+                    found.append(bool((await retriever.search(SearchRequest(query="signing key", limit=1))).hits))
+
+            asyncio.run(on_one_loop())
+            # And another one in the same thread.
+            together.wait()
+            found.append(finds(retriever, "signing key"))
+            return found
+
+        with ThreadPoolExecutor(3) as pool:
+            asked = [pool.submit(ask) for _ in range(3)]
+            put_release(store, later, release=LATER_RELEASE)
+            answered = [each.result() for each in asked]
+        assert [len(each) for each in answered] == [11, 11, 11]
+        assert all(each == sorted(each, reverse=True) for each in answered)
+        wait_for(dataset, LATER_RELEASE)
+        assert finds(retriever, "zeppelin")
+
+
 class TestClearingUp:
     def test_the_old_release_goes_when_the_last_question_to_it_is_answered(
         self, store: MemoryStore, make_dataset: MakeDataset, settings: Settings, handbook: Path, later: Path
@@ -548,6 +584,28 @@ class TestClearingUp:
         gc.collect()
         wait_until(lambda: not old.exists())
         assert current(dataset) is None
+
+    def test_a_sync_that_failed_does_not_keep_the_old_release_on_the_disk(
+        self, store: MemoryStore, make_dataset: MakeDataset, settings: Settings, handbook: Path, later: Path
+    ) -> None:
+        # GIVEN an instance so quiet that nothing is collected which refers to itself
+        gc.collect()
+        gc.disable()
+        try:
+            put_release(store, handbook)
+            dataset = make_dataset()
+            assert current(dataset) is None
+            # WHEN a part cannot be fetched, and later all is well
+            put_release(store, later, release=LATER_RELEASE)
+            parts = {key: store.objects.pop(key) for key in list(store.objects) if f"{LATER_RELEASE}/part" in key}
+            dataset.start()
+            wait_until(lambda: dataset.state().failures > 0 and idle(dataset)())
+            store.objects.update(parts)
+            wait_for(dataset, LATER_RELEASE)
+            # THEN the old one goes, as it does without the failure
+            wait_until(lambda: not (Path(str(settings.sync_folder)) / RELEASE).exists())
+        finally:
+            gc.enable()
 
     def test_a_process_that_ends_leaves_its_release_to_the_next(
         self, store: MemoryStore, make_dataset: MakeDataset, handbook: Path
@@ -646,6 +704,25 @@ class TestWhatIsTold:
         dataset.listen(fail)
         assert current(dataset) is None
         wait_until(lambda: "ZeroDivisionError" in caplog.text)
+
+    @pytest.mark.parametrize("hours", [-5, 5])
+    def test_a_clock_that_is_hours_off_neither_stops_a_release_nor_makes_its_age_negative(
+        self,
+        store: MemoryStore,
+        make_dataset: MakeDataset,
+        handbook: Path,
+        later: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        hours: int,
+    ) -> None:
+        put_release(store, handbook)
+        dataset = make_dataset()
+        published = seconds_of("2026-11-29T18:15:00Z") or 0.0
+        monkeypatch.setattr("retrieval.look.time.time", lambda: published + hours * 3600)
+        assert current(dataset) is None
+        assert dataset.state().age_seconds == max(0, hours * 3600)
+        put_release(store, later, release=LATER_RELEASE)
+        wait_for(dataset, LATER_RELEASE)
 
     def test_a_release_without_a_readable_date_has_no_age(
         self, store: MemoryStore, make_dataset: MakeDataset, handbook: Path

@@ -230,6 +230,9 @@ FAULTS = {
     ),
     "403 for a part": Case(E.STORE_DENIED, lambda s: s.proxy.fail("status", PART, status=403, code="AccessDenied")),
     "expired credentials": Case(E.STORE_DENIED, lambda s: s.proxy.fail("status", status=403, code="ExpiredToken")),
+    "a clock that is hours off": Case(
+        E.STORE_DENIED, lambda s: s.proxy.fail("status", status=403, code="RequestTimeTooSkewed")
+    ),
     "500": Case(E.STORE_UNREACHABLE, lambda s: s.proxy.fail("status", PART, status=500)),
     "503 SlowDown": Case(E.STORE_UNREACHABLE, lambda s: s.proxy.fail("status", status=503, code="SlowDown")),
     "a dripping part": Case(E.STORE_UNREACHABLE, lambda s: slow(s, "drip", PART)),

@@ -94,6 +94,29 @@ class TestFetch:
         fetch(store, manifest, tmp_path)
         assert names(tmp_path) == [RELEASE]
 
+    @pytest.mark.parametrize("on_lambda", [False, True])
+    def test_a_release_is_on_the_disk_before_it_has_its_name_but_on_lambda_where_the_disk_goes_with_the_machine(
+        self,
+        store: MemoryStore,
+        manifest: Manifest,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        on_lambda: bool,
+    ) -> None:
+        flushed: list[str] = []
+        real = os.fsync
+
+        def noting(descriptor: int) -> None:
+            flushed.append(str(Path(f"/proc/self/fd/{descriptor}").readlink().relative_to(tmp_path)).partition("/")[2])
+            real(descriptor)
+
+        monkeypatch.setattr(os, "fsync", noting)
+        if on_lambda:
+            monkeypatch.setenv("AWS_LAMBDA_FUNCTION_NAME", "bedivere")
+        fetch(store, manifest, tmp_path)
+        files = {path.relative_to(tmp_path / RELEASE).as_posix() for path in (tmp_path / RELEASE).rglob("*")}
+        assert set(flushed) == (set() if on_lambda else {*files, ""})
+
     def test_a_release_that_is_here_is_not_fetched_again(
         self, store: MemoryStore, manifest: Manifest, tmp_path: Path
     ) -> None:

@@ -1,0 +1,1 @@
+"""A function under load while releases, stores and providers change or fail: every answer is checked."""
