@@ -7,7 +7,7 @@ nor digit, and both stem by Snowball's English algorithm. `retrieval.indexing.vo
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -153,7 +153,7 @@ class Vocabulary:
         """Whether a chunk holds `name` as an identifier; False also for one of the rarest in a table of very many."""
         return name.lower() in self._identifiers.words
 
-    def correct(self, question: str) -> tuple[str, tuple[Correction, ...]]:
+    def correct(self, question: str, names: Collection[str] = ()) -> tuple[str, tuple[Correction, ...]]:
         """`question` with each misspelt word replaced, and the replacements in order.
 
         A word is misspelt if the index does not know it, it is no common English word, and the index knows one that is
@@ -161,25 +161,27 @@ class Vocabulary:
         letters, or of five where they stand so in no word, as far as `neighbours.points` finds it likely. Of British
         and American spelling the one that the index knows is read. An identifier is corrected as a whole, to one with
         the same digits, where a part of it is unknown. Quoted text, words in capitals, with digits or of fewer than
-        four letters stay as they are.
+        four letters stay as they are, and so do `names`, in lower case: those of documents.
         """
         quoted = lexicon.quoted_spans(question)
-        names = lexicon.identifier_spans(question)
-        plain = [span for span in (match.span() for match in tokens(question)) if not _overlaps(span, names)]
+        identifiers = lexicon.identifier_spans(question)
+        plain = [span for span in (match.span() for match in tokens(question)) if not _overlaps(span, identifiers)]
         parts: list[str] = []
         corrections: list[Correction] = []
         end = 0
-        for start, stop in sorted([*names, *plain]):
+        for start, stop in sorted([*identifiers, *plain]):
             if _overlaps((start, stop), quoted) or len(corrections) == _MAX_CORRECTIONS:
                 continue
             written = question[start:stop]
+            if written.casefold() in names:
+                continue
             # A capital in the wrong place makes an identifier of a word.
             read = (
                 self._identifier(written)
-                if (start, stop) in names
+                if (start, stop) in identifiers
                 else self._word(written, begins=_begins(question, start, stop))
             )
-            if read is None and written.isalpha() and (start, stop) in names:
+            if read is None and written.isalpha() and (start, stop) in identifiers:
                 read = self._word(written)
             if read is not None:
                 corrections.append(read)

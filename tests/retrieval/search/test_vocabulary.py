@@ -229,3 +229,8 @@ def test_the_first_of_several_words_may_have_a_capital_and_be_no_name() -> None:
     words = vocabulary(["which settings need a restart"])
     assert words.correct("Retsart needed")[0] == "restart needed"
     assert words.correct("Whcih settings")[0] == "which settings"
+
+
+def test_names_of_documents_stay_as_they_are() -> None:
+    known = vocabulary(["a master", "a master"])
+    assert known.correct("Xmaster or mastre", {"xmaster"})[0] == "Xmaster or master"
