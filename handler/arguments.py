@@ -63,13 +63,14 @@ def _several(value: object) -> object:
 
 
 def _expansion(value: object) -> object:
-    """A lone type as an object, and an object without the names that were sent as null."""
+    """A lone type as an object, and an object without the names that were sent as null; chunks around are neighbors."""
     value = _from_json(value)
     if isinstance(value, str):
         return {"type": value}
     if not isinstance(value, dict):
         return value
-    return {name: one for name, one in cast("dict[str, object]", value).items() if one is not None}
+    given = {name: one for name, one in cast("dict[str, object]", value).items() if one is not None}
+    return {"type": "neighbors", **given} if given.keys() & {"before", "after"} else given
 
 
 def _collapse(value: object) -> object:

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, time
 from decimal import Decimal
@@ -148,6 +148,11 @@ class Catalog:
     def named(self, written: str, by: Document) -> list[Document]:
         """The documents that the author of `by` means by `written`, in its order: see `retrieval.search.references`."""
         return [self.document(place) for place in self._references.find(written, by)]
+
+    def called(self, question: str, is_odd: Callable[[str], bool]) -> dict[str, list[Document]]:
+        """The names in a reader's `question`, in lower case, and the documents they call: see `References.names_in`."""
+        names = self._references.names_in(question, is_odd)
+        return {name: [self.document(place) for place in places] for name, places in names.items()}
 
     def names_itself(self, written: str, by: Document) -> bool:
         """Whether the author of `by` means `by` by `written`, which names no other document that is there."""

@@ -14,6 +14,7 @@ from retrieval.catalog import Catalog, Document
 from retrieval.errors import BedivereError, ErrorCode
 from retrieval.layout import Layout
 from retrieval.nearest import shown
+from retrieval.notes import Advice
 from retrieval.reading import state
 from retrieval.search import cursor, filters, lifecycle, versions
 from retrieval.search.filters import NOTHING, AllOf, AnyOf, Condition, Not, Where
@@ -71,12 +72,14 @@ async def list_documents(table: Table, layout: Layout, request: CatalogRequest, 
         total=len(found),
         documents=entries,
         cursor=cursor.encode(anchor, {"next": following}) if following < len(found) else None,
-        notes=[*_notes(catalog, found, request, corpus), *await table.undated(filters.dated(where))],
+        notes=[*_notes(catalog, found, request, corpus, words), *await table.undated(filters.dated(where))],
     )
 
 
 def _fields(asked: Sequence[str]) -> frozenset[str]:
     """The fields of an entry that are wanted. Raises `BedivereError` INVALID_ARGUMENT."""
+    known = {filters.folded(field): field for field in FIELDS}
+    asked = [known.get(filters.folded(name[:60]), name) for name in asked]
     for name in asked:
         if name not in FIELDS:
             nearest = max(FIELDS, key=lambda known: difflib.SequenceMatcher(None, name[:60], known).ratio())
@@ -148,13 +151,12 @@ async def _narrowed(
         return documents
     there = catalog.versions(narrowing.collection)
     meant = {narrowing.version} & there or {one for one in there if versions.same(one, narrowing.version or "")}
-    status = request.status.casefold() if request.status else None
     return [
         document
         for document in documents
         if (narrowing.collection is None or document.collection == narrowing.collection)
         and (narrowing.version is None or document.version in meant)
-        and (status is None or (document.status or "").casefold() == status)
+        and (request.status is None or lifecycle.hides(document.status, (request.status,)))
         and (narrowing.include_outdated or not lifecycle.outdated(document, words))
     ]
 
@@ -205,7 +207,9 @@ def _cut(text: str | None) -> str | None:
     return text if text is None or len(text) <= _MAX_LABEL_CHARS else text[: _MAX_LABEL_CHARS - 1] + "…"
 
 
-def _notes(catalog: Catalog, found: Sequence[Document], request: CatalogRequest, corpus: str | None) -> list[str]:
+def _notes(
+    catalog: Catalog, found: Sequence[Document], request: CatalogRequest, corpus: str | None, words: Collection[str]
+) -> list[str]:
     notes: list[str] = []
     if request.if_corpus_version is not None and corpus is None:
         notes.append("Another tool wrote the table, so it has no corpus version: whether it changed is not known.")
@@ -213,7 +217,13 @@ def _notes(catalog: Catalog, found: Sequence[Document], request: CatalogRequest,
         listed = ", ".join(shown(status) for status in sorted(catalog.statuses)[:_LISTED_STATUSES]) or "none"
         also = f" The statuses there are: {listed}." if request.status else ""
         narrowing = request.narrowing
+        left_out = not narrowing.include_outdated and request.status is not None
+        outdated = left_out and any(
+            lifecycle.hides(status, words) and lifecycle.hides(status, (request.status or "",))
+            for status in catalog.statuses
+        )
         choice = versions.chosen(catalog, narrowing.collection, narrowing.version)
         unknown = choice.note if choice.where == NOTHING else None
-        notes.append(unknown or f"None of the {len(catalog.documents):,} documents passes the filters.{also}")
+        hidden = f" Outdated ones were left out: {Advice.OUTDATED_TOO} to list them." if outdated else ""
+        notes.append(unknown or f"None of the {len(catalog.documents):,} documents passes the filters.{hidden or also}")
     return notes

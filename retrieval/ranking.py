@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
+from retrieval.called import called_first, called_in
 from retrieval.catalog import Catalog, Document
 from retrieval.embedding import EmbeddingUnavailable, QueryEmbedder, QueryVector
 from retrieval.errors import BedivereError, ErrorCode
@@ -131,7 +132,8 @@ class Ranker:
         vocabulary = await table.vocabulary()
         # What is not searched need not be corrected: a page of unknown words would take a tenth of a second.
         head = first_terms(question.text)[0]
-        read, corrections = vocabulary.correct(head) if vocabulary else (head, ())
+        called = await called_in(head, table, layout, vocabulary)
+        read, corrections = vocabulary.correct(head, called.names) if vocabulary else (head, ())
         read += question.text[len(head) :]
         plan = plan_text(read, layout.searchable, vocabulary.frequency if vocabulary else None)
         if plan is None:
@@ -154,8 +156,12 @@ class Ranker:
 
         since = time.perf_counter()
         ranked = exact_first(order(fuse(arms.text, arms.vector), self._settings.path_boosts, read), read)
+        first = await called_first(
+            called, ranked, arms.hidden, table=table, layout=layout, plan=plan, shown=scope.shown
+        )
+        ranked = first.ranked
         calibration = table.measured[vectors.column].get("calibration") if vectors.column else None
-        verdict = judge(read, ranked, vocabulary, calibration, ran, question.min_score, corrections)
+        verdict = judge(read, ranked, vocabulary, calibration, ran, question.min_score, corrections, called=first.held)
         laps.took("rank", since)
         rejected = None
         if ranked and not verdict.answers:

@@ -124,8 +124,9 @@ class _Reading:
         if others and request.version is None:
             there = ", ".join(reversed(others[-_LISTED_NAMES:]))
             version = told(rows.chunks[0], "version") or ""
+            be = "is" if len(others) == 1 else "are"
             newest = "newest release" if versions.order(others[-1]) > versions.order(version) else "newest"
-            notes.append(f"This is version {version}, the {newest}; there is also {there}.")
+            notes.append(f"This is version {version}, the {newest}; there {be} also {there}.")
         return await self._turn(rows.chunks, 0, request.headings, notes)
 
     async def next_page(self, given: str) -> Page:

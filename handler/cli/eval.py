@@ -166,8 +166,9 @@ def _ranking(search_type: str, mode: Mode) -> Table:
         cells = [f"{figures[name].mean:.3f}" if name in figures else "" for name in names]
         shown.add_row(Text(kind), f"{figures['ndcg@10'].queries:,}", *cells, style="bold" if kind == ALL else "")
         if kind == ALL and figures["ndcg@10"].low is not None:
-            shown.add_row("", "95% from", *(f"{figures[name].low:.3f}" for name in names), style="dim")
-            shown.add_row("", "to", *(f"{figures[name].high:.3f}" for name in names), style="dim")
+            # Of a figure that only one query has, nothing says how sure it is.
+            shown.add_row("", "95% from", *(_bound(figures[name].low) for name in names), style="dim")
+            shown.add_row("", "to", *(_bound(figures[name].high) for name in names), style="dim")
     return shown
 
 
@@ -187,6 +188,10 @@ def _lines(mode: Mode) -> list[str]:
         ]
         lines.append(f"Milliseconds at p50, p95, p99: {'; '.join(told)}")
     return lines
+
+
+def _bound(value: float | None) -> str:
+    return "" if value is None else f"{value:.3f}"
 
 
 def _interval(figure: Figure) -> str:

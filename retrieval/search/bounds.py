@@ -7,6 +7,7 @@ answer would be wrong and not look it.
 from __future__ import annotations
 
 import re
+from datetime import date
 from typing import Final
 
 from retrieval.layout import Column
@@ -25,6 +26,11 @@ _OTHERWISE: Final = re.compile(
     rf"({_YEAR}([-./ ])\d\d?(\3\d\d?)?|\d\d?([-./ ])\d\d?\5{_YEAR}|\d\d?([-./ ]\s?)[^\W\d]{{3,}}\.?([-./, ]\s?){_YEAR}"
     rf"|[^\W\d]{{3,}}\.? (\d\d?,? ?)?\d{{4}})([T ]\d\d?:\d\d.*)?"
 )
+_DATES: Final = "date"
+_IN_WORDS: Final = re.compile(
+    r"now|today|yesterday|tomorrow|(last|this|next|past) ([a-z]+|\d{1,9} [a-z]+)|\d{1,9} [a-z]+ ago", re.IGNORECASE
+)
+
 _SHORTEST_DATE: Final = 3
 
 
@@ -36,18 +42,21 @@ def is_dated(text: str) -> bool:
 def as_bound(column: Column, name: str, value: object) -> str:
     """`value` as a bound for a column of text.
 
-    Raises `BedivereError` INVALID_FILTER for a number, for a date that is not in ISO 8601 and for one in another zone.
+    Raises `BedivereError` INVALID_FILTER for a number, for a date that is not in ISO 8601, that no calendar has or that
+    is in another zone, and for one in words (`yesterday`) where documents say their dates.
     """
     text = values.as_text(column, name, value)
     written = text.strip()
     if is_dated(written):
+        _be_a_day(name, written)
         return written
     if _ZONED.fullmatch(written):
         raise values.invalid(
             f"{values.shown(name)} holds text, which is compared letter by letter: write {values.shown(written)} in "
             "UTC, as 2024-01-05T09:00:00Z."
         )
-    if len(written) > _SHORTEST_DATE and _OTHERWISE.fullmatch(written) and not _is_version(written):
+    otherwise = len(written) > _SHORTEST_DATE and _OTHERWISE.fullmatch(written) and not _is_version(written)
+    if otherwise or (column.name == _DATES and _IN_WORDS.fullmatch(written)):
         raise values.invalid(
             f"{values.shown(name)} holds text, which is compared letter by letter, and {values.shown(written)} is no "
             "date in ISO 8601: write 2024-01-05, or 2024-01 for the month."
@@ -58,6 +67,15 @@ def as_bound(column: Column, name: str, value: object) -> str:
             "bound for it: bounds are words or dates in ISO 8601; ask with eq, in or prefix."
         )
     return text
+
+
+def _be_a_day(name: str, written: str) -> None:
+    """Refuses a day that no month has."""
+    day = written[: len("2024-01-05")]
+    try:
+        date.fromisoformat((day + "-01-01")[: len("2024-01-05")] if len(day) < len("2024-01-05") else day)
+    except ValueError:
+        raise values.invalid(f"{values.shown(name)}: there is no day {values.shown(day)}.") from None
 
 
 def _is_version(written: str) -> bool:

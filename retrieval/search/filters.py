@@ -68,6 +68,8 @@ class Not:
 
 Where = Condition | AllOf | AnyOf | Not
 
+_ROOTED: Final = re.compile(r"\.?/")
+
 NOTHING: Final = AnyOf(())
 """Lets no row through."""
 
@@ -104,11 +106,15 @@ def among(field: str, asked: Sequence[str], columns: Sequence[Column]) -> Where:
 
 
 def under(path_prefix: str, layout: Layout) -> Where:
-    """Documents whose path begins with `path_prefix`.
+    """Documents whose path begins with `path_prefix`, also where that begins with `/` or `./` and paths do not.
 
     Raises `BedivereError` COLUMN_NOT_FOUND where the table has no paths, INVALID_FILTER for too long a prefix.
     """
-    return Condition(_path(layout), "prefix", values.text(path_prefix, "pathPrefix", MAX_PATH_CHARS))
+    written = values.text(path_prefix, "pathPrefix", MAX_PATH_CHARS)
+    spellings = dict.fromkeys(
+        (written, written.removeprefix(".").removeprefix("/") if _ROOTED.match(written) else written)
+    )
+    return _any_of([Condition(_path(layout), "prefix", one) for one in spellings])
 
 
 def excluding(fragments: Sequence[str], layout: Layout) -> Where | None:

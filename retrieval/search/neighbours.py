@@ -32,6 +32,11 @@ SURE: Final = 3
 _POINTS_OF_LENGTH: Final = ((11, 4), (8, 3), (6, 2), (5, 1))
 _POINTS_OF_SHORTEST: Final = -1
 _MOST_POINTS_OF_ODD: Final = 2
+_POINTS_OF_TWO: Final = -2
+# Two mistakes make almost any short word of another; what ends in two other letters is a word of its own (`graphql`).
+_POINTS_OF_TWO_IN_SHORT: Final = -5
+_POINTS_OF_ENDING: Final = -6
+_SHORT: Final = 6
 _POINTS_OF_HAND: Final = 2
 # A word that is so many times as common as another is as likely meant by a mistake that is a point less likely.
 _TIMES_A_POINT: Final = 4
@@ -46,8 +51,9 @@ def points(word: str, other: str, odd: int, *, is_name: bool) -> int:
     """What speaks for `word` being `other` misspelt, to be compared with `LIKELY` and `SURE`.
 
     A long word has few neighbours; letters that stand so in no word are `odd`; swapped and doubled letters are
-    mistakes of the hand. Against it: another first letter, something hung on at the end as inflections are, a vowel
-    for a consonant, a second mistake, and that `word` is written as a name.
+    mistakes of the hand. Against it: another first letter, something hung on at either end, as inflections are, a vowel
+    for a consonant, a second mistake, above all in a short word or at the very end of one, and that `word` is written
+    as a name.
     """
     length = next((points for least, points in _POINTS_OF_LENGTH if len(word) >= least), _POINTS_OF_SHORTEST)
     total = length + odd + _points_of_edit(word, other)
@@ -69,11 +75,13 @@ def _points_of_edit(word: str, other: str) -> int:
         case 1, 1:
             return -1 if (written in _VOWELS) != (meant in _VOWELS) else 0
         case 1, 0:
-            return _POINTS_OF_HAND if word[start - 1 : start] == written else -2 if not end else 0
+            return _POINTS_OF_HAND if word[start - 1 : start] == written else -2 if not end or not start else 0
         case 0, 1:
             return _POINTS_OF_HAND if other[start - 1 : start] == meant else 0 if not end else 1
+        case 2, _ if start and not end:
+            return _POINTS_OF_ENDING
         case _:
-            return -2
+            return _POINTS_OF_TWO_IN_SHORT if len(word) <= _SHORT else _POINTS_OF_TWO
 
 
 def differ_in_doubling(one: str, other: str) -> bool:

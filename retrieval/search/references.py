@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import re
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -27,17 +27,21 @@ _MOST_CALLED: Final = 3
 """Documents that one name of a question may fit: what more are called says of none that it is meant."""
 
 _MAX_MENTIONS: Final = 16
+_SHORTEST_FILE: Final = 6
+"""Letters of the name of a file that is looked for within a question, where nothing but letters is in it."""
+
 _TITLE_WORDS: Final = range(3, 13)
 """Words of a title that is looked for within a question."""
 
 _NUMBERED: Final = re.compile(r"(?:([a-z]+)[\s_.-]*+)?(?:no\.?\s*+)?#?\s*0*(\d{1,9})(?![a-z0-9])", re.ASCII)
-_LABELLED: Final = re.compile(r"\b([a-z]{2,})[\s_.-]*+#?0*(\d{1,9})(?![a-z0-9])", re.ASCII)
+_LABELLED: Final = re.compile(r"\b([a-z]{2,})[\s_.-]*+#?0*(\d{1,9})(?![a-z0-9]|\.\d)", re.ASCII)
 _MARKDOWN: Final = re.compile(r"\[([^\]\[]*)\]\(<?([^)>\s]++)>?[^)]*+\)")
 _WIKI: Final = re.compile(r"\[\[([^\]|]+)(?:\|([^\]]*))?\]\]")
 _RST: Final = re.compile(r"(?::([\w-]+):)?`([^`<]*)(?:<([^>`]+)>)?`_{0,2}")
 _BRACKETED: Final = re.compile(r"<((?:https?://|[\w./-])[^<>\s]*)>")
 _SEPARATORS: Final = re.compile(r"[,;|]|(?<!\s)\s++(?:and|or|und|oder|et|ou|y|o)\s+", re.IGNORECASE)
 _FOLDER_PAGES: Final = frozenset({"index", "readme", "_index"})
+_LABELS: Final = {"decisions": "adr"}
 _ROLES: Final = frozenset({"pep", "rfc"})
 
 
@@ -62,15 +66,30 @@ class References:
 
         A title of one or two words is a name only where it is all of the question, and the longest title counts.
         """
-        named: list[int] = []
-        for names in _mentions(question):
-            named += self._few(names)
-        titles = (self._few([("title", title)]) for title in _titles_in(question))
-        return list(dict.fromkeys([*named, *next(filter(None, titles), ())]))
+        return list(dict.fromkeys(itertools.chain.from_iterable(self.names_in(question).values())))
+
+    def names_in(self, question: str, is_odd: Callable[[str], bool] = lambda _: False) -> dict[str, list[int]]:
+        """The names in `question`, in lower case, each with the documents that it calls.
+
+        A word is a file's name without its suffix only where `is_odd` says that it is no word of any text.
+        """
+        named: dict[str, list[int]] = {}
+        for name, forms in _mentions(question):
+            named[name] = self._few(forms)
+        for word in _plain_words(question):
+            few = self._few([("name", word)])
+            if few and is_odd(word):
+                named[word] = few
+        for title in _titles_in(question):
+            if few := self._few([("title", title)]):
+                named[title] = few
+                break
+        return {name: few for name, few in named.items() if few}
 
     def _few(self, names: Iterable[tuple[Kind, str]]) -> list[int]:
         there = {place for kind, asked in names for place in self._index(kind).get(asked, ())}
-        return sorted(there) if len(there) <= _MOST_CALLED else []
+        # The collections and versions of a document stand under one path.
+        return sorted(there) if len({self._columns["path"][place] for place in there}) <= _MOST_CALLED else []
 
     def leads_back(self, written: str, by: Document) -> bool:
         """Whether `written` is a name of `by` itself; asked where `find` finds nothing, for others go before it."""
@@ -179,7 +198,15 @@ def _number_names(title: str | None, path: str) -> set[str]:
         match = _NUMBERED.match(text)
         if match:
             names |= {f"{match[1] or ''} {match[2]}", f"* {match[2]}"}
+        if match and not match[1]:
+            names |= {f"{label} {match[2]}" for label in _labels_of_folder(path)}
     return names
+
+
+def _labels_of_folder(path: str) -> set[str]:
+    """What a numbered file is called for the folder it is in: `adr/0003-use-x.md` is ADR 3."""
+    folder = path.casefold().rpartition("/")[0].rpartition("/")[2]
+    return {label for label in (folder, folder.removesuffix("s"), _LABELS.get(folder)) if label}
 
 
 def _shared(path: str, other: str) -> int:
@@ -230,15 +257,21 @@ def _questions(name: str, by: Document) -> Iterator[list[tuple[Kind, str]]]:
             yield [("number", f"* {number}")]
 
 
-def _mentions(question: str) -> Iterator[list[tuple[Kind, str]]]:
-    """What in a `question` may be the path, the file or the number of a document: each as it may be asked for."""
+def _mentions(question: str) -> Iterator[tuple[str, list[tuple[Kind, str]]]]:
+    """What in a `question` may be the path, the file or the number of a document, and how it may be asked for."""
     whole = question.strip(" \t\n\"'`“”«».?!").casefold()
     names = [whole, *(one.casefold() for one in lexicon.identifiers(question)[:_MAX_MENTIONS])]
     for name in dict.fromkeys(names):
         place = _resolved(name.partition("#")[0])
-        yield [("path", place), ("name", place)]
+        yield name, [("path", place), ("name", place)]
     for match in itertools.islice(_LABELLED.finditer(question.casefold()), _MAX_MENTIONS):
-        yield [("number", f"{match[1]} {match[2]}")]
+        yield match[0], [("number", f"{match[1]} {match[2]}")]
+
+
+def _plain_words(question: str) -> list[str]:
+    """The words of a question that may be the name of a file: letters alone, and not few of them."""
+    words = dict.fromkeys(_words(question).split()[: lexicon.MAX_TERMS])
+    return [word for word in words if word.isalpha() and len(word) >= _SHORTEST_FILE]
 
 
 def _titles_in(question: str) -> Iterator[str]:

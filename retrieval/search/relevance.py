@@ -9,7 +9,7 @@ missing.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import floor, log
 from typing import Final
@@ -111,16 +111,19 @@ def judge(
     ran: Ran,
     min_score: float | None,
     corrections: Iterable[Correction] = (),
+    *,
+    called: Collection[str] = (),
 ) -> Verdict:
     """The verdict on `ranked`, the best rows of a search, best first, before it is cut to the caller's limit.
 
     `question` is as corrected, by `corrections`; `min_score` stands in for the threshold. A table without vocabulary is
-    only asked for the identifiers, one without calibration is not asked how near its rows came.
+    only asked for the identifiers, one without calibration is not asked how near its rows came. `called` are names and
+    words, in lower case, that documents are called by: they are held, whatever the rows say.
     """
     threshold = THRESHOLDS[ran] if min_score is None else min_score
     if not ranked:
         return Verdict(False, 0.0, threshold, ())
-    tally = _named(question, ranked, vocabulary, ran, corrections)
+    tally = _named(question, ranked, vocabulary, ran, corrections, called)
     unknown = [*tally.missing_names, *tally.missing]
     reasons = [f"no document holds {_listed(unknown)}"] if unknown else []
     score = tally.share()
@@ -159,6 +162,7 @@ def _named(
     vocabulary: Vocabulary | None,
     ran: Ran,
     corrections: Iterable[Correction],
+    called: Collection[str],
 ) -> _Tally:
     """What the question names, weighed: what is rare counts most, and what is nowhere even more."""
     chunks = vocabulary.chunks if vocabulary else len(ranked)
@@ -169,7 +173,8 @@ def _named(
     texts = [_text(one) for one in ranked[:LOOKED_AT]] if names else []
     for name in names:
         plain = name.casefold()
-        if any(plain in text for text in texts) or (vocabulary is not None and vocabulary.holds_identifier(name)):
+        held = plain in called or any(plain in text for text in texts)
+        if held or (vocabulary is not None and vocabulary.holds_identifier(name)):
             tally.known += IDENTIFIER_WEIGHT * heaviest
         elif vocabulary is not None or ran != "vector":
             # By meaning alone, rows come first that need not hold what is named, though others may.
@@ -189,7 +194,7 @@ def _named(
     doubtful = {lexicon.fold(one.read).lower(): one for one in corrections if one.trust < 1}
     said = heaviest * min(1.0, max(_LEAST_KNOWN, vocabulary.words / WORDS_OF_A_LANGUAGE))
     for plain, word in words.items():
-        frequency = vocabulary.frequency(word)
+        frequency = vocabulary.frequency(word) or (1 if plain in called else 0)
         correction = doubtful.get(plain)
         if not frequency and word.isalpha() and not word.isupper():
             frequency = next((found for one in relatives(plain) if (found := vocabulary.frequency(one))), 0)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Final
 
+from retrieval.search import english
 from retrieval.search import text as lexicon
 
 SNIPPET_CHARS: Final = 280
@@ -19,6 +20,8 @@ _OPENING_HEADINGS: Final = re.compile(r"\A(?:\s*#{1,6} [^\n]*(?:\n|\Z))+")
 _ELLIPSIS: Final = "…"
 _ENDINGS: Final = tuple("ations ation ating ates ated ate ings ing ies ied ers er es ed ly s e y".split())
 _SHORTEST_STEM: Final = 3
+_LEAST_SHARED: Final = 2
+_LONGEST_STEMMED: Final = 64
 _MANY_STEMS: Final = 24
 _FIRST: Final = 3
 # Choosing a window is quadratic in the matches; a chunk of ours has far fewer, a table of others may hold whole books.
@@ -35,8 +38,7 @@ def matched_spans(text: str, question: str) -> list[tuple[int, int]]:
 
 def matched_words(text: str, question: str) -> list[str]:
     """The telling words of `question`, case-folded, once each and in its order, that stand in `text` in any form."""
-    held = {_stem(word) for _, word in _matching(text[:_MAX_SCANNED], question)}
-    return [term for term in _terms(question) if _stem(term) in held]
+    return _meant(question, _matching(text[:_MAX_SCANNED], question))
 
 
 def snippet(text: str, question: str, limit: int = SNIPPET_CHARS) -> str:
@@ -51,13 +53,25 @@ def snippet(text: str, question: str, limit: int = SNIPPET_CHARS) -> str:
 def snippet_and_words(text: str, labels: str, question: str) -> tuple[str, list[str]]:
     """`snippet` of `text`, and `matched_words` of `labels` and `text` together: `text` is searched once for both."""
     line, headings = _line(text)
-    matching = [*_matching(line, question)]
-    held = {_stem(word) for _, word in matching}
-    held.update(_stem(word) for _, word in _matching(f"{labels}\n{headings}", question))
-    words = [term for term in _terms(question) if _stem(term) in held]
-    if len(line) <= SNIPPET_CHARS:
+    around = f"{labels}\n{headings}"
+    quick, beside = list(_matching_quickly(line, question)), list(_matching_quickly(around, question))
+    is_cut = len(line) > SNIPPET_CHARS
+    within = quick if quick or (beside and not is_cut) else _matching_as_indexed(line, question)
+    words = _meant(question, [*quick, *beside] or [*within, *_matching_as_indexed(around, question)])
+    if not is_cut:
         return line, words
-    return _cut_out(line, [(start, start + len(word)) for start, word in matching], SNIPPET_CHARS), words
+    return _cut_out(line, [(start, start + len(word)) for start, word in within], SNIPPET_CHARS), words
+
+
+def _meant(question: str, matching: Iterable[tuple[int, str]]) -> list[str]:
+    """The telling words of `question` that are words of `matching`, by the quick stemmer or else by the index's."""
+    words = {part for _, word in matching for part in _parts(word)}
+    held = set(map(_stem, words))
+    quick = [term for term in _terms(question) if _stem(term) in held]
+    if quick or not words:
+        return quick
+    held = set(map(_stem_of_index, words))
+    return [term for term in _terms_of_index(question) if _stem_of_index(term) in held]
 
 
 def _line(text: str) -> tuple[str, str]:
@@ -109,7 +123,15 @@ def _to_word_end(text: str, start: int, end: int) -> int:
 
 
 def _matching(text: str, question: str) -> Iterator[tuple[int, str]]:
-    """Where each word of `text` begins that matches one of `question`, and the word, in order."""
+    """Where each word of `text` begins that matches one of `question`, and the word, in order.
+
+    Where none does by its commonest ending, the index's own stemmer is asked: it takes a hundred times as long.
+    """
+    quick = list(_matching_quickly(text, question))
+    return iter(quick or _matching_as_indexed(text[:_MAX_SCANNED], question))
+
+
+def _matching_quickly(text: str, question: str) -> Iterator[tuple[int, str]]:
     wanted = _stems(question)
     plain = _are_plain(wanted)
     if plain and len(wanted) > _MANY_STEMS:
@@ -119,6 +141,27 @@ def _matching(text: str, question: str) -> Iterator[tuple[int, str]]:
     else:
         words = ((match.start(), match.group()) for match in _candidates(wanted).finditer(text))
     return ((start, word) for start, word in words if _matches(word, wanted))
+
+
+def _matching_as_indexed(text: str, question: str) -> list[tuple[int, str]]:
+    terms = [term for term in _terms_of_index(question) if term.isalpha()]
+    wanted = {_stem_of_index(term) for term in terms}
+    # No ending is so long that two words of one stem begin otherwise.
+    begin = {lexicon.fold(term)[:_LEAST_SHARED].casefold() for term in terms}
+    return [
+        (match.start(), match.group())
+        for match in (_WORD.finditer(text) if terms else ())
+        if any(
+            lexicon.fold(part[:_LEAST_SHARED]).casefold() in begin and _stem_of_index(part) in wanted
+            for part in _parts(match.group())
+        )
+    ]
+
+
+def _parts(word: str) -> list[str]:
+    """`word` and what it is composed of where it is an identifier."""
+    plain = word.islower() or word.istitle() or not word.isascii()
+    return [word] if plain and "_" not in word else [word, *lexicon.identifier_words(word)]
 
 
 def _plain_words(text: str, stems: frozenset[str]) -> list[tuple[int, str]]:
@@ -168,6 +211,14 @@ def _terms(question: str) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=16)
+def _terms_of_index(question: str) -> tuple[str, ...]:
+    """The telling words, and those that identifiers are composed of, by which other spellings of them are found."""
+    names = lexicon.identifiers(lexicon.nfc(question))
+    words = (word for name in names for word in lexicon.identifier_words(name))
+    return tuple(dict.fromkeys((*_terms(question), *words)))
+
+
+@lru_cache(maxsize=16)
 def _stems(question: str) -> frozenset[str]:
     return frozenset(_stem(term) for term in _terms(question)) | frozenset(lexicon.phrases(question))
 
@@ -207,6 +258,11 @@ def _matches(word: str, wanted: frozenset[str]) -> bool:
     if "_" in word:
         return any(_stem(part) in wanted for part in word.split("_"))
     return any(term in word or word in term for term in _unspaced(wanted))
+
+
+@lru_cache(maxsize=4096)
+def _stem_of_index(word: str) -> str:
+    return english.stem(lexicon.fold(word).lower()) if len(word) <= _LONGEST_STEMMED else word
 
 
 @lru_cache(maxsize=4096)

@@ -150,7 +150,7 @@ def chosen(
         return _asked(catalog, sets, within, collection, version, among)
     if asked is not None:
         if _chooses(asked):
-            return Choice(within)
+            return Choice(within, note=_mixed(asked, sets))
         sets = [one for one in sets if _lets_through(asked, one.collection)]
     latest = newest(catalog)
     left_out = [one for one in sets if one.version is not None and one.version != latest[one.collection or ""]]
@@ -176,10 +176,12 @@ def _asked(
     known = by_run or said
     meant = {version} & known or {there for there in known if same(there, version)}
     others = tuple(_newest_first(known - meant))
-    if not meant:
+    words = said - by_run
+    own = {version} & words or {there for there in words if same(there, version)}
+    if not meant and not own:
         return Choice(NOTHING, others=others, note=_unknown("version", version, _newest_first(known)))
-    if not by_run:
-        its = among("version", sorted(meant))
+    if not meant or not by_run:
+        its = among("version", sorted(meant or own))
         return Choice(its if within is None else AllOf((within, its)), others=others)
     serving = [one for one in sets if one.version in meant]
     return Choice(
@@ -252,7 +254,50 @@ def _newest_first(versions: Iterable[str]) -> list[str]:
 def _unknown(what: str, asked: str, known: list[str]) -> str:
     if not known:
         return f"The documents have no {what}: {Advice(f'leave {what} out')}."
-    return f"There is no {what} {asked[:100]!r}; there are {_listed(known)}."
+    near = _of_same_number(asked, known) if what == "version" else None
+    there = f"did you mean {near[:100]!r}? There are" if near else "there are"
+    return f"There is no {what} {asked[:100]!r}; {there} {_listed(known)}."
+
+
+def _of_same_number(asked: str, known: Sequence[str]) -> str | None:
+    """The newest of `known` with the numbers of `asked`, of which it is a pre-release or a patch."""
+    match = _NUMBERED.fullmatch(asked.strip().casefold())
+    if match is None or match[2]:
+        return None
+    return next((one for one in known if order(one)[:2] == order(asked)[:2]), None)
+
+
+def _mixed(asked: Where, sets: Sequence[_Set]) -> str | None:
+    """What to say where a filter by version may let several versions of one collection through."""
+    through = [one for one in sets if one.version is not None and _may_pass(asked, one.version)]
+    collections = [one.collection for one in through]
+    if len(set(collections)) == len(collections):
+        return None
+    versions = _listed(_newest_first(one.version for one in through if one.version is not None))
+    return f"Several versions are searched at once, as the filter by version asks: {versions}."
+
+
+def _may_pass(asked: Where, version: str) -> bool:
+    """Whether rows of `version` may pass what `asked` says of the column `version`; bounds are compared as text is."""
+    match asked:
+        case AllOf(parts):
+            return all(_may_pass(part, version) for part in parts)
+        case AnyOf(parts):
+            return any(_may_pass(part, version) for part in parts)
+        case Not(Condition("version") as part):
+            return not _may_pass(part, version)
+        case Condition("version", "eq", value):
+            return value == version
+        case Condition("version", "in", tuple(values)):
+            return version in values
+        case Condition("version", "prefix", str(value)):
+            return version.startswith(value)
+        case Condition("version", "gte", str(value)):
+            return version >= value
+        case Condition("version", "lte", str(value)):
+            return version <= value
+        case _:
+            return True
 
 
 def _served(served: Mapping[str, str], left_out: Sequence[_Set], others: tuple[str, ...]) -> str:

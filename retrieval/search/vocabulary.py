@@ -7,9 +7,9 @@ nor digit, and both stem by Snowball's English algorithm. `retrieval.indexing.vo
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 from retrieval.search import text as lexicon
 from retrieval.search.english import is_english, spellings, stem
@@ -63,6 +63,9 @@ _LONGEST_EVERYDAY: Final = max(map(len, EVERYDAY)) + 1
 # How far what is read in its place counts as known where nothing can be sure that the word is misspelt.
 _TRUST_LIKELY: Final = 0.85
 _TRUST_POSSIBLE: Final = 0.6
+
+
+_Stands: TypeAlias = Literal["first", "within", "alone"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,33 +156,36 @@ class Vocabulary:
         """Whether a chunk holds `name` as an identifier; False also for one of the rarest in a table of very many."""
         return name.lower() in self._identifiers.words
 
-    def correct(self, question: str) -> tuple[str, tuple[Correction, ...]]:
+    def correct(self, question: str, names: Collection[str] = ()) -> tuple[str, tuple[Correction, ...]]:
         """`question` with each misspelt word replaced, and the replacements in order.
 
         A word is misspelt if the index does not know it, it is no common English word, and the index knows one that is
         near: at most one letter added, left out, changed or swapped with its neighbour, or two in words of eight
-        letters, or of five where they stand so in no word, as far as `neighbours.points` finds it likely. Of British
-        and American spelling the one that the index knows is read. An identifier is corrected as a whole, to one with
-        the same digits, where a part of it is unknown. Quoted text, words in capitals, with digits or of fewer than
-        four letters stay as they are.
+        letters, or of five where they stand so in no word, as far as `neighbours.points` finds it likely; of a word
+        that is all of the question, more so. Of British and American spelling the one that the index knows is read. An
+        identifier is corrected as a whole, to one with the same digits, where a part of it is unknown. Quoted text,
+        words in capitals, with digits or of fewer than four letters stay as they are, and so do `names`, in lower case:
+        those of documents.
         """
         quoted = lexicon.quoted_spans(question)
-        names = lexicon.identifier_spans(question)
-        plain = [span for span in (match.span() for match in tokens(question)) if not _overlaps(span, names)]
+        identifiers = lexicon.identifier_spans(question)
+        plain = [span for span in (match.span() for match in tokens(question)) if not _overlaps(span, identifiers)]
         parts: list[str] = []
         corrections: list[Correction] = []
         end = 0
-        for start, stop in sorted([*names, *plain]):
+        for start, stop in sorted([*identifiers, *plain]):
             if _overlaps((start, stop), quoted) or len(corrections) == _MAX_CORRECTIONS:
                 continue
             written = question[start:stop]
+            if written.casefold() in names:
+                continue
             # A capital in the wrong place makes an identifier of a word.
             read = (
                 self._identifier(written)
-                if (start, stop) in names
-                else self._word(written, begins=_begins(question, start, stop))
+                if (start, stop) in identifiers
+                else self._word(written, _stands(question, start, stop))
             )
-            if read is None and written.isalpha() and (start, stop) in names:
+            if read is None and written.isalpha() and (start, stop) in identifiers:
                 read = self._word(written)
             if read is not None:
                 corrections.append(read)
@@ -187,10 +193,11 @@ class Vocabulary:
                 end = stop
         return "".join([*parts, question[end:]]), tuple(corrections)
 
-    def _word(self, written: str, *, begins: bool = False) -> Correction | None:
+    def _word(self, written: str, stands: _Stands = "within") -> Correction | None:
         """The known form that `written` was probably meant to be; None where it is known or none is near enough.
 
-        A word with a capital is a name, unless it is what a question `begins` with.
+        A word with a capital is a name, unless a question begins with it. Who asks for one word alone often names what
+        it is about: it needs as much.
         """
         if len(written) < _SHORTEST or not written.isalpha() or written.isupper() or self.frequency(written):
             return None
@@ -206,8 +213,8 @@ class Vocabulary:
             doubled = None if word in EVERYDAY else self._doubled(word, least)
             return Correction(written, doubled, _trust(POSSIBLE)) if doubled else None
         odd = self._forms.odd_letters(word)
-        is_name = written[0].isupper() and not begins
-        least_points = LIKELY if written[0].isupper() else POSSIBLE
+        is_name = written[0].isupper() and stands != "first"
+        least_points = LIKELY if written[0].isupper() or stands == "alone" else POSSIBLE
         near = self._forms.one_edit(word)
         if not near and len(word) >= (_TWO_EDITS_IN_ODD_FROM if odd >= _VERY_ODD else _TWO_EDITS_FROM):
             # Who makes two mistakes in a word seldom makes one of them in its first letter.
@@ -266,9 +273,10 @@ def _counts(head: str) -> tuple[int, int, int, int]:
     return chunks, left_out, stems, identifiers
 
 
-def _begins(question: str, start: int, stop: int) -> bool:
-    """Whether the word there is the first of several."""
-    return not question[:start].strip() and bool(question[stop:].strip())
+def _stands(question: str, start: int, stop: int) -> _Stands:
+    """Whether the word there is the first of several, or all there is but for punctuation."""
+    before, after = (TOKEN.search(part) is not None for part in (question[:start], question[stop:]))
+    return "alone" if not before and not after else "within" if question[:start].strip() else "first"
 
 
 def _trust(total: int) -> float:

@@ -99,6 +99,12 @@ def test_the_kind_of_an_expansion_may_stand_alone(kind: str) -> None:
     assert search(expand=kind).expand.type == kind
 
 
+def test_chunks_around_without_a_type_are_neighbors() -> None:
+    expand = search(expand={"before": 2}).expand
+    assert (expand.type, expand.before, expand.after) == ("neighbors", 2, 1)
+    assert search(expand={"type": "none", "before": 2}).expand.type == "none"
+
+
 @pytest.mark.parametrize(
     ("expand", "sentence"),
     [

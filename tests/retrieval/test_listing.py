@@ -19,6 +19,7 @@ from retrieval.indexing.job import Options
 from retrieval.listing import FIELDS, list_documents
 from retrieval.table import Table
 from retrieval.types import CatalogReply, CatalogRequest
+from tests.retrieval.asking import index
 
 if TYPE_CHECKING:
     from tests.conftest import TableMaker
@@ -111,7 +112,7 @@ def test_only_the_fields_that_are_asked_for_come_back(library: Path) -> None:
 
 
 def test_an_unknown_field_is_refused_with_the_nearest_and_all_there_are(library: Path) -> None:
-    code, sentence = refusal(library, fields=("superseded_by",))
+    code, sentence = refusal(library, fields=("superseded_from",))
     assert code is ErrorCode.INVALID_ARGUMENT
     assert "did you mean 'supersededBy'?" in sentence
     assert all(field in sentence for field in FIELDS)
@@ -251,3 +252,23 @@ def test_a_table_that_names_no_documents_has_none_to_list(make_table: TableMaker
     code, sentence = refusal(make_table({"text": ["a"]}))
     assert code is ErrorCode.COLUMN_NOT_FOUND
     assert "names the document" in sentence
+
+
+def test_a_field_may_be_asked_for_as_its_column_is_written(library: Path) -> None:
+    assert (
+        catalog(library, fields=("path", "superseded_by")).documents
+        == catalog(library, fields=("path", "supersededBy")).documents
+    )
+
+
+def test_a_status_is_what_a_documents_own_begins_with(tmp_path: Path) -> None:
+    texts = {"a.md": "---\nstatus: '**Superseded** by ADR-2'\n---\n# A\n\nAn a.\n", "b.md": "# B\n\nA b.\n"}
+    database = index(tmp_path, texts)
+    assert listed(database, status="superseded") == ["a.md"]
+    assert listed(database, status="supers") == []
+
+
+def test_where_outdated_ones_were_asked_for_and_left_out_the_note_says_so(library: Path) -> None:
+    reply = catalog(library, status="superseded", narrowing={"include_outdated": False})
+    assert reply.documents == []
+    assert reply.notes[0].endswith("Outdated ones were left out: pass includeOutdated true to list them.")

@@ -164,7 +164,7 @@ class TestADocument:
         page = fetch(library, path="start.md")
         assert page.version == "2.10"
         assert page.text.endswith("This is version 2.10.")
-        assert page.notes == ["This is version 2.10, the newest; there is also 2.9, 1.0."]
+        assert page.notes == ["This is version 2.10, the newest; there are also 2.9, 1.0."]
 
     def test_a_version_that_is_asked_for_is_read_without_a_note(self, library: Path) -> None:
         page = fetch(library, path="start.md", version="1.0")
@@ -230,7 +230,7 @@ class TestADocument:
         rows: dict[str, object] = {"text": versions, "path": ["a.md"] * 3, "version": versions}
         page = fetch(make_table({**rows, "chunk": pa.array([0, 0, 0], pa.int32())}), path="a.md")
         assert page.version == "2.10"
-        assert page.notes == ["This is version 2.10, the newest release; there is also 3.0-beta, 2.9."]
+        assert page.notes == ["This is version 2.10, the newest release; there are also 3.0-beta, 2.9."]
 
     def test_a_path_in_several_collections_is_refused_with_their_names(self, library: Path) -> None:
         code, sentence = refusal(library, path="shared.md")

@@ -68,6 +68,19 @@ def test_a_single_query_has_no_interval(handbook: Path, tmp_path: Path) -> None:
     assert "()" not in "".join(lines)
 
 
+def test_a_figure_of_one_query_beside_figures_of_several_has_no_bounds(handbook: Path, tmp_path: Path) -> None:
+    one_heading = [QUERIES[0], *({**query, "relevant": [{"path": "backup.md"}]} for query in QUERIES[1:3])]
+    queries = written(tmp_path, one_heading)
+    code, out, _ = run("--db", handbook, "--queries", queries)
+    rows = {line.split()[0]: line.split()[1:] for line in out.splitlines() if line.strip()}
+    baseline = tmp_path / "baseline.json"
+    baseline.write_text(run("--db", handbook, "--queries", queries, "--json")[1])
+
+    assert code == 0
+    assert rows["95%"] == ["from", *["1.000"] * 6]
+    assert run("--db", handbook, "--queries", queries, "--compare", baseline)[0] == 0
+
+
 def test_json_holds_every_querys_figures(handbook: Path, queries: Path) -> None:
     code, out, _ = run("--db", handbook, "--queries", queries, "--json")
     report = json.loads(out)

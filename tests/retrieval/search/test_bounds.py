@@ -30,6 +30,8 @@ def test_a_year_may_be_written_as_a_number() -> None:
         *((date, "no date in ISO 8601: write 2024-01-05") for date in ("2024/01/05", "2024-13-01", "2024.10")),
         *((date, "no date in ISO 8601: write 2024-01-05") for date in ("13-Jan-2011", "Jan 5, 2024", "5. Januar 2024")),
         ("2024-01-05T10:00:00+02:00", "in UTC"),
+        *((words, "no date in ISO 8601: write 2024-01-05") for words in ("yesterday", "3 days ago", "last 2 weeks")),
+        *((day, "there is no day") for day in ("2022-02-30", "2023-02-29", "2024-04-31T10:00Z")),
         *((number, "'10' comes before '9'") for number in ("10", "9.5", "-3", "2.10.1", "20240105", 10, 1.5)),
     ],
 )

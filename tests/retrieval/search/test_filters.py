@@ -452,6 +452,11 @@ def test_a_refusal_repeats_no_more_than_a_hundred_characters_of_a_name() -> None
 
 def test_a_path_prefix_is_a_prefix_of_the_path() -> None:
     assert under("docs/", ours()) == Condition("path", "prefix", "docs/")
+    rooted = [under(prefix, ours()) for prefix in ("/docs/", "./docs/")]
+    assert rooted == [
+        AnyOf((Condition("path", "prefix", written), Condition("path", "prefix", "docs/")))
+        for written in ("/docs/", "./docs/")
+    ]
 
 
 def test_what_is_excluded_are_paths_that_hold_a_fragment(tmp_path: Path) -> None:

@@ -114,6 +114,29 @@ def test_a_question_calls_a_document_by_its_number_its_path_or_its_title(questio
     assert [CATALOG.document(place).path for place in references.called(question)] == paths
 
 
+def test_a_number_with_a_fraction_is_no_number_of_a_document() -> None:
+    assert References(CATALOG.columns).called("which of pep 345.1 and pep 345.2 is newer") == []
+
+
+def test_a_numbered_file_is_called_by_its_folder_too() -> None:
+    numbered = Catalog.of_documents([document("adr/0003-use-rust.md", "Rust"), document("docs/decisions/4.md", "Go")])
+    assert References(numbered.columns).names_in("ADR-0003 or adr 4") == {"adr-0003": [0], "adr 4": [1]}
+
+
+def test_a_word_of_a_sentence_is_the_name_of_a_file_where_it_is_no_word_of_any_text() -> None:
+    files = References(
+        Catalog.of_documents([document("howtocorrupt.html", "How To"), document("lock.html", "L")]).columns
+    )
+    assert files.names_in("what says howtocorrupt of lock", lambda _: True) == {"howtocorrupt": [0]}
+    assert files.names_in("what says howtocorrupt of lock") == {}
+    assert files.names_in("lock") == {"lock": [1]}
+
+
+def test_the_versions_of_a_document_are_called_by_one_name() -> None:
+    versions = [document("adr-7.md", "Choice", prefix=f"x@{number}:") for number in range(5)]
+    assert References(Catalog.of_documents(versions).columns).called("ADR-7") == [0, 1, 2, 3, 4]
+
+
 def test_what_many_documents_are_called_calls_none_and_of_two_titles_the_longer_counts() -> None:
     many = Catalog.of_documents(document(f"{folder}/readme.md", "Read this first") for folder in "abcd")
     assert References(many.columns).called("Read this first") == []

@@ -78,6 +78,14 @@ def test_where_nouns_begin_with_capitals_none_is_taken_for_a_name() -> None:
     assert score("wie geht ein Schnappschuss vom Ledger") > score("how does a Schnappschuss of the Ledger work")
 
 
+@pytest.mark.parametrize("question", ["ADR-0003", "rotate keys in ADR 0003", "howtocorrupt"])
+def test_what_documents_are_called_by_is_held(question: str) -> None:
+    called = {"adr-0003", "adr", "0003", "howtocorrupt"}
+    assert not answers(question)
+    verdict = judge(question, [found()], words(), None, "text", None, called=called)
+    assert (verdict.score, verdict.note) == (1.0, None)
+
+
 def test_an_answer_says_which_names_no_document_holds_and_not_which_words() -> None:
     verdict = judge("restore the ledger with ollama from a partition", [found()], words(), None, "text", 0.5)
     assert verdict.note == "No document holds 'ollama': these are the nearest on the rest of the question."

@@ -48,6 +48,25 @@ def test_words_match_in_their_other_forms_and_common_words_do_not() -> None:
     ]
 
 
+def test_words_match_that_the_index_takes_for_one() -> None:
+    for text, question in [
+        ("Dependencies of the package", "dependence"),
+        ("It hoped in vain", "hoping"),
+        ("A conditional jump", "conditions"),
+        ("The generalization of it", "generalize"),
+        ("call getUserNames()", "user"),
+        ("see ARGOCD_OPTS", "opts"),
+        ("a happy one", "happiness"),
+    ]:
+        assert matched_words(text, question) == [question]
+        assert len(matched_spans(text, question)) == 1
+
+
+def test_an_identifier_that_is_not_there_matches_by_its_words() -> None:
+    assert matched_words("The timeout of a script.", "CGIDScriptTimeout") == ["script", "timeout"]
+    assert matched_words("The wave of a sync.", "SYNC_WAVE_DELAY") == ["sync", "wave"]
+
+
 def test_a_question_of_common_words_only_still_matches_them() -> None:
     assert matched_spans("to be or not to be", "to be") != []
 

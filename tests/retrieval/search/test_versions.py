@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -167,7 +168,7 @@ def test_versions_that_only_sort_alike_are_not_the_same(one: str, other: str) ->
     ],
 )
 def test_who_filters_by_version_chooses_it(asked: Where) -> None:
-    assert chosen(catalog_of("a@1:", "a@2:"), None, None, asked=asked) == Choice()
+    assert replace(chosen(catalog_of("a@1:", "a@2:"), None, None, asked=asked), note=None) == Choice()
     assert chosen(catalog_of("a@1:", "a@2:"), "a", None, asked=asked).where == Condition("collection", "eq", "a")
 
 
@@ -200,6 +201,34 @@ def test_an_unknown_version_finds_nothing_and_lists_those_there_are_newest_first
     choice = chosen(catalog_of("@2.9:", "@2.10:", "@next:", "@2.1-bar:"), None, asked)
     assert choice.where == NOTHING
     assert choice.note == f"There is no version {asked!r}; there are 2.10, 2.9, 2.1-bar, next."
+
+
+def test_of_a_number_that_is_not_released_the_pre_release_is_named() -> None:
+    note = chosen(catalog_of("@2.0-rc.1:", "@1.9:"), None, "2.0").note
+    assert note == "There is no version '2.0'; did you mean '2.0-rc.1'? There are 2.0-rc.1, 1.9."
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        Not(Condition("version", "eq", "2")),
+        Condition("version", "gte", "1"),
+        Condition("version", "lte", "2"),
+        AllOf((Condition("version", "in", ("1", "1.5")), AnyOf((Condition("version", "prefix", "1"), NOTHING)))),
+    ],
+)
+def test_a_filter_that_lets_several_versions_through_is_told_of(asked: Where) -> None:
+    note = chosen(catalog_of("a@1:", "a@1.5:", "a@2:", "b@1:"), None, None, asked=asked).note
+    assert note is not None
+    assert note.startswith("Several versions are searched at once, as the filter by version asks: ")
+    assert chosen(catalog_of("a@1:", "b@1:", "a@2:"), None, None, asked=Condition("version", "eq", "1")).note is None
+
+
+def test_a_version_that_only_documents_say_of_themselves_is_found_beside_indexed_ones() -> None:
+    said = Document("p.md", "", None, None, None, "7", None, None, None, 1, "p.md#0")
+    indexed = Document("q.md", "a@1:", None, None, "a", "1", None, None, None, 1, "a@1:q.md#0")
+    catalog = Catalog.of_documents([said, indexed])
+    assert chosen(catalog, None, "7").where == Condition("version", "eq", "7")
 
 
 def test_an_unknown_collection_finds_nothing_and_lists_those_there_are() -> None:

@@ -94,15 +94,15 @@ def test_of_words_as_near_the_more_frequent_is_read() -> None:
 
 
 def test_two_mistakes_in_a_shorter_word_are_only_mended_where_its_letters_stand_in_no_word() -> None:
-    words = vocabulary(["the redis cache", "rebus debase global"])
-    assert words.correct("qedsi")[0] == "redis"
-    assert words.correct("rebal") == ("rebal", ())
+    words = vocabulary(["the kubectl cache", "rebus debase global"])
+    assert words.correct("with qubcetl")[0] == "with kubectl"
+    assert words.correct("with rebal") == ("with rebal", ())
 
 
 def test_a_small_vocabulary_calls_odd_what_stands_in_no_english_word() -> None:
-    words = vocabulary(["the redis cache"])
-    assert words.correct("rqzis")[0] == "redis"
-    assert words.correct("radio") == ("radio", ())
+    words = vocabulary(["the redis cache", "the kubectl"])
+    assert words.correct("with kqzectl")[0] == "with kubectl"
+    assert words.correct("with radio") == ("with radio", ())
 
 
 @pytest.mark.parametrize("word", ["bread", "chocolate", "kill", "mother", "became", "plane", "wish"])
@@ -155,7 +155,7 @@ def test_a_mistake_that_shares_its_stem_with_an_english_word_is_none_of_its_form
 
 def test_what_may_be_another_word_is_read_but_not_trusted() -> None:
     (sure,) = vocabulary(["anonymous"]).correct("anonymuos")[1]
-    (doubtful,) = vocabulary(["gitea"]).correct("gitex")[1]
+    (doubtful,) = vocabulary(["gitea"]).correct("with gitex")[1]
     assert (sure.trust, doubtful.read, doubtful.trust < 1) == (1.0, "gitea", True)
 
 
@@ -229,3 +229,23 @@ def test_the_first_of_several_words_may_have_a_capital_and_be_no_name() -> None:
     words = vocabulary(["which settings need a restart"])
     assert words.correct("Retsart needed")[0] == "restart needed"
     assert words.correct("Whcih settings")[0] == "which settings"
+
+
+def test_names_of_documents_stay_as_they_are() -> None:
+    known = vocabulary(["a master", "a master"])
+    assert known.correct("Xmaster or mastre", {"xmaster"})[0] == "Xmaster or master"
+
+
+@pytest.mark.parametrize(
+    ("written", "held"),
+    [("graphql", "graph"), ("openssl", "opens"), ("zeromq", "zero"), ("bcrypt", "script"), ("opencv", "opener")],
+)
+def test_a_name_is_not_read_as_what_it_begins_with_or_as_what_is_two_letters_away(written: str, held: str) -> None:
+    assert vocabulary([f"the {held}", "the other", *["more of this"] * 60]).correct(written) == (written, ())
+
+
+def test_one_word_alone_needs_more_than_a_word_of_a_sentence_to_be_read_as_another() -> None:
+    known = vocabulary(["the redir of this", *["the other one"] * 60])
+    assert known.correct("redis")[0] == known.correct("redis?")[0].rstrip("?") == "redis"
+    assert known.correct("use the redis")[0] == "use the redir"
+    assert known.correct("reddir")[0] == "redir"
