@@ -48,6 +48,10 @@ there its readers' other words for what it does say are missing as well."""
 _LEAST_KNOWN: Final = 0.2
 """The least of these proportions: even a page of a few words should not answer what has one of them in common."""
 
+_ELSEWHERE: Final = 0.1
+"""Of the weight of a missing word, what one has that the table holds in rows that were not searched: a part of a table
+knows fewer words than the whole, and one document very few."""
+
 NEARNESS_WEIGHT: Final = 0.5
 FAR: Final = 0.25
 NEAR: Final = 0.5
@@ -232,7 +236,8 @@ def _named(
         correction = doubtful.get(plain)
         if not frequency and word.isalpha() and not word.isupper():
             frequency = next((found for one in relatives(plain) if (found := vocabulary.frequency(one))), 0)
-        if frequency and within is not None and not _is_within(within, plain, frequency):
+        elsewhere = frequency > 0 and within is not None and not _is_within(within, plain, frequency)
+        if elsewhere:
             frequency, tally.elsewhere = 0, True
         if frequency and correction is not None:
             tally.known += correction.trust * _weight(frequency, chunks)
@@ -240,7 +245,8 @@ def _named(
         elif frequency:
             tally.known += _weight(frequency, chunks)
         elif plain not in EVERYDAY and _counts(word) and not vocabulary.left_out:
-            tally.missing[word] = heaviest if _is_name(word) and _in_english(question) else said
+            telling = heaviest if _is_name(word) and _in_english(question) else said
+            tally.missing[word] = telling * (_ELSEWHERE if elsewhere else 1)
     if not tally.weight() and (vocabulary.left_out or _stands(question, seen, vocabulary, spans)):
         tally.known = heaviest
     return tally

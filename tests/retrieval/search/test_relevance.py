@@ -351,3 +351,7 @@ class TestWithinAPart:
 
         assert score("ledger", whole=False) == 1.0
         assert score("ledger", whole=True) == score("number7", whole=False) == 0.0
+
+    def test_what_the_rest_of_the_table_holds_is_less_missing_than_what_is_nowhere(self) -> None:
+        elsewhere, nowhere = (self.judged(f"rotate the {one}", CHUNKS[0]) for one in ("snapshot", "gizmo"))
+        assert nowhere.score < elsewhere.score < 1.0
