@@ -27,9 +27,10 @@ from retrieval.search.mentions import Mentions
 from retrieval.search.plan import TextPlan, plan_text
 from retrieval.search.ranking import exact_first, order
 from retrieval.search.relevance import Verdict, judge, nearest
+from retrieval.search.seen import Seen
 from retrieval.search.text import MAX_TERMS, first_terms, nfc
 from retrieval.settings import Settings
-from retrieval.successors import NOTICED_RANKS, Placed, RowKey, Successors, key_of
+from retrieval.successors import NOTICED_RANKS, Placed, RowKey, Successors, bringing, key_of
 from retrieval.table import Table
 from retrieval.types import Narrowing, Ran, Rejected, Relevance, Row, SearchType
 
@@ -168,7 +169,28 @@ class Ranker:
             rejected = _rejected(verdict, ranked, arms.hidden)
             placed = Placed([], {}, [_refusal(verdict), *await self._told_of(place, catalog)])
         else:
-            placed = await self._placed(place, catalog, ranked, arms.hidden, laps)
+            bringers = bringing(ranked, arms.hidden, calibration)
+            placed = await self._placed(place, catalog, ranked, arms.hidden, bringers, laps)
+            if scope.shown is not None and placed.ranked:
+                # The table answers; whether the part of it does that the caller can have is another question.
+                stood_for = placed.stands_for.values()
+                judged = [one for one in ranked if key_of(one.row) in bringers and one.row.path in stood_for]
+                judged += placed.ranked
+                within = _within(arms, judged, ran, max(CANDIDATES, question.wanted))
+                verdict = judge(
+                    read,
+                    judged,
+                    vocabulary,
+                    calibration,
+                    ran,
+                    question.min_score,
+                    corrections,
+                    within,
+                    called=first.held,
+                )
+                if not verdict.answers:
+                    rejected = _rejected(verdict, placed.ranked, arms.hidden)
+                    placed = Placed([], {}, [_refusal(verdict), *placed.notes])
             notes += [verdict.note] if verdict.note else []
         if not placed.ranked and not placed.notes:
             placed = Placed([], {}, await _nothing(table, scope, question.narrowing))
@@ -330,16 +352,22 @@ class Ranker:
             laps.took("embed", since)
 
     async def _placed(
-        self, place: _Place, catalog: Catalog | None, ranked: list[Ranked], hidden: set[RowKey], laps: Laps
+        self,
+        place: _Place,
+        catalog: Catalog | None,
+        ranked: list[Ranked],
+        hidden: set[RowKey],
+        bringers: set[RowKey],
+        laps: Laps,
     ) -> Placed:
-        """`ranked` without the rows of `hidden`, and successors in their place."""
+        """`ranked` without the rows of `hidden`, and the successors of those of `bringers` in their place."""
         if catalog is None or place.scope.hidden is None:
             return Placed(ranked, {}, [])
         since = time.perf_counter()
         called = await self._called(place, catalog)
         placed = Placed(ranked, {}, [])
         if hidden or called:
-            placed = await self._successors(place, catalog).place(ranked, hidden, called)
+            placed = await self._successors(place, catalog).place(ranked, hidden, called, bringers)
             laps.took("successors", since)
         return placed
 
@@ -398,6 +426,14 @@ def _rejected(verdict: Verdict, ranked: Sequence[Ranked], hidden: set[RowKey]) -
         id=best.row.id if best else None,
         title=best.row.title if best else None,
     )
+
+
+def _within(arms: _Arms, judged: Sequence[Ranked], ran: Ran, depth: int) -> Seen | None:
+    """What was found in the part of the table that was searched; None where that says nothing of what is in it."""
+    shown = [row for row in (arms.vector if ran == "vector" else arms.text) if key_of(row) not in arms.hidden]
+    whole = len(shown) < depth
+    # Nearest are not those that hold the words.
+    return Seen([*(one.row for one in judged), *shown], whole=whole) if whole or ran != "vector" else None
 
 
 def _refusal(verdict: Verdict) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -14,6 +14,7 @@ from retrieval.search import filters, lifecycle
 from retrieval.search.filters import Condition, Where
 from retrieval.search.fusion import Ranked
 from retrieval.search.plan import TextPlan
+from retrieval.search.relevance import FAR, NEAR, nearness
 from retrieval.table import Table
 from retrieval.types import LeftOut, Row
 
@@ -30,6 +31,23 @@ RowKey = tuple[str, str]
 def key_of(row: Row) -> RowKey:
     """What tells a row from others: in tables of others ids may repeat."""
     return (row.id, row.text)
+
+
+def bringing(ranked: Sequence[Ranked], hidden: set[RowKey], calibration: Mapping[str, object] | None) -> set[RowKey]:
+    """The rows of `hidden` that are evidence for their successors.
+
+    One that words did not find must be near, or nearer than all that is shown and not far: in a small table, something
+    is always nearest.
+    """
+    to_beat = max((one.vector_score or -1.0 for one in ranked if key_of(one.row) not in hidden), default=-1.0)
+
+    def brings(one: Ranked) -> bool:
+        near = nearness([one], calibration)
+        if one.text_rank is not None or near is None:
+            return True
+        return near >= NEAR or (near >= FAR and (one.vector_score or -1.0) > to_beat)
+
+    return {key_of(one.row) for one in ranked if key_of(one.row) in hidden and brings(one)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +73,16 @@ class Successors:
     """The statuses of outdated documents."""
 
     async def place(
-        self, ranked: Sequence[Ranked], hidden: Collection[RowKey], called: Sequence[Document] = ()
+        self,
+        ranked: Sequence[Ranked],
+        hidden: Collection[RowKey],
+        called: Sequence[Document],
+        bringers: Collection[RowKey],
     ) -> Placed:
         """`ranked`, best first, without the rows of `hidden`: a successor takes the place of what came among the first.
 
-        A successor that stands higher already stays there. Those of `called`, the outdated documents that the question
-        calls by name, come first of all.
+        Only those of `bringers` bring their successors, and a note. A successor that stands higher already stays there.
+        Those of `called`, the outdated documents that the question calls by name, come first of all.
         """
         order: list[Ranked] = []
         taken: set[RowKey] = set()
@@ -89,7 +111,8 @@ class Successors:
                 taken.add(key_of(one.row))
                 continue
             document = self.catalog.of(one.row)
-            if document is not None and rank < NOTICED_RANKS and (document.prefix, document.path) not in notes:
+            noticed = rank < NOTICED_RANKS and key_of(one.row) in bringers
+            if document is not None and noticed and (document.prefix, document.path) not in notes:
                 await replace_by_successor(document, one)
         return Placed(_renumbered(order, ranked, hidden), stands_for, list(notes.values()), left_out)
 

@@ -14,6 +14,7 @@ _CJK: Final = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uac00-\ud7af
 _CJK_RUN: Final = re.compile(f"[{_CJK}]{{2,}}")
 # Thai, Lao, Burmese and Khmer write no spaces between words either.
 _UNSPACED: Final = re.compile(f"[{_CJK}\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]")
+_UNSPACED_RUN: Final = re.compile(f"{_UNSPACED.pattern}+")
 _WORD: Final = re.compile(r"\w+", re.UNICODE)
 _QUOTED: Final = re.compile(r'"([^"]+)"|“([^“”]+)”|«([^«»]+)»')
 
@@ -149,6 +150,11 @@ def is_unspaced(term: str) -> bool:
 def has_unspaced(text: str) -> bool:
     """Whether `text` holds a letter of a script that writes no spaces between words."""
     return not text.isascii() and _UNSPACED.search(text) is not None
+
+
+def unspaced_runs(text: str) -> list[str]:
+    """The runs of `text` in scripts that write no spaces between words, in order, once each; Korean's are words."""
+    return [] if text.isascii() else list(dict.fromkeys(_UNSPACED_RUN.findall(text)))
 
 
 def quoted(query: str) -> list[str]:

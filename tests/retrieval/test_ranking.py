@@ -395,6 +395,18 @@ class TestNarrowing:
             "Nothing in the table matches any word of the query among the documents that pass the filters."
         ]
 
+    @pytest.mark.parametrize("asked", ["vector", "hybrid"])
+    @pytest.mark.parametrize("query", ["blades", "blads"])
+    def test_what_lies_nearest_where_was_looked_is_no_answer_to_words_that_stand_elsewhere(
+        self, crowded: Path, embedding_server: EmbeddingServer, query: str, asked: Any
+    ) -> None:
+        narrowing = Narrowing(path_prefix="alone/")
+        reply = ask(retriever(crowded, embedding_server), query, search_type=asked, narrowing=narrowing)
+        assert reply.hits == []
+        assert reply.rejected is not None
+        assert reply.rejected.id is not None
+        assert "no document that was searched holds 'blades'" in reply.notes[0]
+
     def test_an_unknown_field_is_refused_with_those_there_are(self, crowded: Path) -> None:
         with pytest.raises(BedivereError, match="owner") as raised:
             ask(retriever(crowded), "turbine", narrowing=Narrowing(filters={"ownr": "one"}))

@@ -11,8 +11,11 @@ import pytest
 
 from retrieval.catalog import Document
 from retrieval.retriever import Retriever
+from retrieval.search.fusion import Ranked
 from retrieval.search.references import References
-from retrieval.types import FetchRequest, Narrowing
+from retrieval.search.relevance import NOISE, SIGNAL
+from retrieval.successors import bringing, key_of
+from retrieval.types import FetchRequest, Narrowing, Row
 from tests.embedding_server import EmbeddingServer
 from tests.retrieval.asking import DATABASE, ask, index, paths, retriever
 
@@ -338,3 +341,59 @@ def test_successors_are_looked_for_beside_the_event_loop(
     asyncio.run(asking.fetch(FetchRequest(path="old.md")))
     assert looking
     assert threading.main_thread() not in looking
+
+
+@pytest.mark.parametrize("asked", ["auto", "text", "vector"])
+def test_where_only_what_is_left_out_answers_nothing_else_is_shown_and_a_note_says_so(
+    tmp_path: Path, embedding_server: EmbeddingServer, asked: Any
+) -> None:
+    asking = asking_of(tmp_path, {"old.md": page("Old rule", OLD, status="withdrawn")}, embedding_server)
+    reply = ask(asking, "wire transfers signatures treasury", search_type=asked)
+    assert reply.hits == []
+    assert any(note.startswith("Old rule (old.md) is outdated (withdrawn) and left out") for note in reply.notes)
+    shown = ask(
+        asking, "wire transfers signatures treasury", search_type=asked, narrowing=Narrowing(include_outdated=True)
+    )
+    assert paths(shown)[0] == "old.md"
+
+
+@pytest.mark.parametrize("asked", ["auto", "text", "vector"])
+def test_a_successor_answers_for_the_words_of_what_it_replaces(
+    tmp_path: Path, embedding_server: EmbeddingServer, asked: Any
+) -> None:
+    documents = {
+        "old.md": page("Old rule", OLD, superseded_by="new.md"),
+        "new.md": page("Payments", "Money goes out after approval."),
+    }
+    reply = ask(
+        asking_of(tmp_path, documents, embedding_server), "wire transfers signatures treasury", search_type=asked
+    )
+    assert paths(reply)[0] == "new.md"
+
+
+class TestBringing:
+    """Which hidden rows are evidence for their successors."""
+
+    @staticmethod
+    def brings(cosine: float, *, shown: float = 0.5, text_rank: int | None = None, calibrated: bool = True) -> bool:
+        def ranked(name: str, cosine: float, text_rank: int | None = None) -> Ranked:
+            row = Row(name, name, 1.0, None, None, None, None, None, {})
+            return Ranked(row, 1.0, "vector", text_rank=text_rank, vector_score=cosine)
+
+        hidden = ranked("hidden", cosine, text_rank)
+        calibration = {NOISE: 0.0, SIGNAL: 1.0} if calibrated else None
+        return key_of(hidden.row) in bringing([hidden, ranked("shown", shown)], {key_of(hidden.row)}, calibration)
+
+    def test_what_is_near_is(self) -> None:
+        assert self.brings(0.55, shown=0.6)
+
+    def test_what_is_nearer_than_all_that_is_shown_is_unless_it_is_far(self) -> None:
+        assert self.brings(0.4, shown=0.3)
+        assert not self.brings(0.4, shown=0.45)
+        assert not self.brings(0.2, shown=0.1)
+
+    def test_what_words_found_is_however_far(self) -> None:
+        assert self.brings(0.1, text_rank=1)
+
+    def test_without_a_calibration_nothing_is_far(self) -> None:
+        assert self.brings(0.1, calibrated=False)

@@ -6,7 +6,19 @@ import pytest
 
 from retrieval.indexing.vocabulary import VocabularyBuilder
 from retrieval.search.fusion import Ranked
-from retrieval.search.relevance import AS_NEAR_AS_OWN, NOISE, SIGNAL, THRESHOLDS, judge, nearest
+from retrieval.search.relevance import (
+    AS_NEAR_AS_OWN,
+    NEAR,
+    NOISE,
+    SIGNAL,
+    SURELY_SEEN,
+    THRESHOLDS,
+    WITHOUT_A_NAME,
+    Verdict,
+    judge,
+    nearest,
+)
+from retrieval.search.seen import Seen
 from retrieval.search.vocabulary import Correction, Vocabulary
 from retrieval.types import Ran, Row
 
@@ -241,3 +253,113 @@ def test_a_verdict_speaks_of_the_nearest_row_or_of_the_best_where_words_alone_ju
     assert nearest([found(), far, near]) == near
     assert nearest([first := found(CHUNKS[1]), found()]) == first
     assert nearest([]) is None
+
+
+NEITHER_NEAR_NOR_FAR = 0.45
+
+
+@pytest.mark.parametrize("question", ["who is he", "what to eat", "¿qué?", "should it be so", "2031", "somebody"])
+@pytest.mark.parametrize("ran", ["text", "hybrid", "vector"])
+def test_a_question_that_names_nothing_is_refused(question: str, ran: Ran) -> None:
+    verdict = judge(question, [found(cosine=NEITHER_NEAR_NOR_FAR)], words(), CALIBRATION, ran, None)
+    assert (verdict.answers, verdict.score) == (False, 0.0)
+    assert verdict.reasons == ("it names nothing that tells",)
+
+
+@pytest.mark.parametrize("ran", ["hybrid", "vector"])
+def test_a_question_that_names_nothing_is_answered_by_what_is_near(ran: Ran) -> None:
+    assert answers("what to eat", ran, cosine=0.2 + 0.6 * (NEAR + 0.01))
+    assert not answers("what to eat", ran, cosine=0.2 + 0.6 * (NEAR - 0.01))
+    assert not judge("what to eat", [found(cosine=0.9)], words(), None, ran, None).answers
+
+
+@pytest.mark.parametrize("question", ["to be or not to be", "be", '"not to be"', "to be", "/ledger/night"])
+def test_common_words_and_the_readers_paths_are_answered_where_they_stand(question: str) -> None:
+    assert judge(question, [found("To be or not to be.")], words(), None, "text", None).answers
+
+
+@pytest.mark.parametrize("ran", ["text", "hybrid", "vector"])
+@pytest.mark.parametrize("question", ["北京烤鸭怎么做", "서울 맛집 추천", "ทำอาหารไทย", "猫", "как приготовить борщ"])
+def test_a_question_in_a_script_that_no_row_holds_is_refused(question: str, ran: Ran) -> None:
+    verdict = judge(question, [found(cosine=NEITHER_NEAR_NOR_FAR)], words(), CALIBRATION, ran, None)
+    assert (verdict.answers, verdict.score) == (False, 0.0)
+    assert verdict.reasons[0].startswith("no document holds ")
+
+
+@pytest.mark.parametrize("ran", ["text", "hybrid", "vector"])
+def test_a_question_in_an_unspaced_script_is_answered_where_rows_hold_it(ran: Ran) -> None:
+    row = found("数据库的备份每天晚上运行。恢复备份需要快照。", cosine=NEITHER_NEAR_NOR_FAR)
+    assert judge("怎样恢复数据库备份", [row], words(), CALIBRATION, ran, None).answers
+
+
+@pytest.mark.parametrize("ran", ["text", "hybrid"])
+def test_rows_of_the_same_script_are_no_answer_to_all_that_is_asked_in_it(ran: Ran) -> None:
+    row = found("数据库的备份怎么恢复。", cosine=NEITHER_NEAR_NOR_FAR)
+    assert not judge("北京烤鸭怎么做", [row], words(), CALIBRATION, ran, None).answers
+
+
+def test_an_answer_without_a_name_of_the_question_is_not_wholly_relevant() -> None:
+    verdict = judge("ledger_gizmo_get of the ledger snapshot", [found()], words(), None, "text", None)
+    assert (verdict.score, verdict.note is not None) == (WITHOUT_A_NAME, True)
+
+
+@pytest.mark.parametrize("ran", ["hybrid", "vector"])
+def test_what_lies_near_a_constant_that_nothing_holds_is_no_answer(ran: Ran) -> None:
+    assert not answers("LEDGER_BACKUP_MAX_FOO", ran, cosine=0.8)
+
+
+@pytest.mark.parametrize("ran", ["text", "hybrid"])
+def test_an_answer_says_which_quotation_no_row_holds(ran: Ran) -> None:
+    verdict = judge('restore the ledger with "snapshot every key"', [found()], words(), None, ran, None)
+    assert verdict.score == WITHOUT_A_NAME
+    assert verdict.note == "No document holds 'snapshot every key': these are the nearest on the rest of the question."
+
+
+def test_a_quotation_that_a_row_holds_in_another_form_is_not_missing() -> None:
+    verdict = judge('"signing keys every" ninety', [found()], words(), None, "text", None)
+    assert (verdict.score, verdict.note) == (1.0, None)
+
+
+def test_by_meaning_alone_rows_need_not_hold_what_is_quoted() -> None:
+    assert judge('"restore the ledger"', [found()], words(), None, "vector", None).note is None
+
+
+class TestWithinAPart:
+    """Where only a part of the table was searched."""
+
+    @staticmethod
+    def judged(question: str, *texts: str, whole: bool = True) -> Verdict:
+        ranked = [found(text) for text in texts]
+        within = Seen([one.row for one in ranked], whole=whole)
+        return judge(question, ranked, words(), None, "text", None, within=within)
+
+    @pytest.mark.parametrize("question", ["restore the ledger snapshot", "ledger_restore"])
+    def test_what_only_the_rest_of_the_table_holds_is_missing(self, question: str) -> None:
+        verdict = self.judged(question, CHUNKS[0])
+        assert not verdict.answers
+        assert verdict.reasons[0].startswith("no document that was searched holds ")
+
+    @pytest.mark.parametrize("question", ["rotating signing keys", "key rotation"])
+    def test_what_it_holds_in_any_form_is_known(self, question: str) -> None:
+        assert self.judged(question, CHUNKS[0]).score == 1.0
+
+    def test_what_the_table_lacks_is_told_as_ever(self) -> None:
+        assert self.judged("rotate KMS", CHUNKS[0]).reasons == ("no document holds 'KMS'",)
+
+    def test_a_common_word_that_was_not_among_the_rows_of_a_full_search_may_be_in_others(self) -> None:
+        builder = VocabularyBuilder()
+        for number in range(SURELY_SEEN + 1):
+            builder.add(f"The ledger of number{number}", "")
+        vocabulary = Vocabulary.load(builder.to_bytes())
+        ranked = [found(CHUNKS[0])]
+
+        def score(question: str, *, whole: bool) -> float:
+            within = Seen([one.row for one in ranked], whole=whole)
+            return judge(question, ranked, vocabulary, None, "text", None, within=within).score
+
+        assert score("ledger", whole=False) == 1.0
+        assert score("ledger", whole=True) == score("number7", whole=False) == 0.0
+
+    def test_what_the_rest_of_the_table_holds_is_less_missing_than_what_is_nowhere(self) -> None:
+        elsewhere, nowhere = (self.judged(f"rotate the {one}", CHUNKS[0]) for one in ("snapshot", "gizmo"))
+        assert nowhere.score < elsewhere.score < 1.0
