@@ -12,12 +12,17 @@ from typing import Any, cast
 import lancedb
 import pyarrow as pa
 import pytest
+from hypothesis import settings
 from lancedb.index import FTS
 
 from retrieval.indexing.build import build_table
 from retrieval.indexing.job import Options
 
 pytest_plugins = ["tests.s3_server", "tests.embedding_server"]
+
+# A busy machine is no fault: what must be quick has a test that says so.
+settings.register_profile("bedivere", deadline=None)
+settings.load_profile("bedivere")
 
 # A shell that starts the tests in the background has them ignore Ctrl-C, and every process that they start.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

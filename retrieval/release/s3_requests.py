@@ -7,6 +7,7 @@ import hmac
 import http.client
 import ssl
 import threading
+import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -82,6 +83,8 @@ class Connections:
         self._place = place
         self._lock = threading.Lock()
         self._idle: list[http.client.HTTPConnection] = []
+        # One that comes back after `close` goes with this.
+        weakref.finalize(self, _end, self._idle)
         self._certificates: ssl.SSLContext | None = None
 
     def get(self, key: str, headers: Mapping[str, str]) -> Answer:
@@ -106,9 +109,7 @@ class Connections:
     def close(self) -> None:
         """Ends those that are idle; a later request opens new ones."""
         with self._lock:
-            idle, self._idle = self._idle, []
-        for connection in idle:
-            connection.close()
+            _end(self._idle)
 
     def _asked(self, connection: http.client.HTTPConnection, path: str, headers: Mapping[str, str]) -> Answer:
         try:
@@ -142,6 +143,11 @@ class Connections:
                 [folder] = (package and package.submodule_search_locations) or [""]
                 self._certificates = ssl.create_default_context(cafile=Path(folder) / "cacert.pem")
             return self._certificates
+
+
+def _end(connections: list[http.client.HTTPConnection]) -> None:
+    while connections:
+        connections.pop().close()
 
 
 def signed(place: Place, path: str, now: datetime, headers: Mapping[str, str]) -> dict[str, str]:

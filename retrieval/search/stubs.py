@@ -19,14 +19,14 @@ _LOOKED_AT_CHARS: Final = 4_000
 _HEADING: Final = re.compile(r"^\s{0,3}#{1,6}[^\n]*$|^[^\n]+\n[=~^\"'`#*+-]{3,}$|^[=~^\"'`#*+-]{3,}$", re.MULTILINE)
 _CODE: Final = re.compile(r"^([`~]{3,})[^\n]*\n.*?(?:^\1|\Z)", re.MULTILINE | re.DOTALL)
 _PICTURE: Final = re.compile(
-    r"!\[[^\]\n]*\]\([^)\n]*\)"
+    r"!\[[^\[\]\n]{0,300}\]\([^)\n]{0,500}\)"
     # Nor do those lines hold words that say where the links of the text lead: `[name]: address`, `.. _name: address`.
-    r"|^\s*\[[^\]\n]+\]:[ \t]+[^\s]+[./][^\s]+(?:[ \t]+[\"'(][^\n]*)?$|^\s*\.\. _[^:\n]+:[^\n]*$",
+    r"|^[ \t]*+\[[^\]\n]+\]:[ \t]+[^\s]+[./][^\s]+(?:[ \t]+[\"'(][^\n]*)?$|^[ \t]*+\.\. _[^:\n]+:[^\n]*$",
     re.MULTILINE,
 )
-_LINK: Final = re.compile(r"\[[^\]\n]*\]\([^)\n]*\)|<?https?://[^\s>]+>?|`[^`]+\s<[^>\n]+>`_+")
+_LINK: Final = re.compile(r"\[[^\[\]\n]{0,300}\]\([^)\n]{0,500}\)|<?https?://[^\s>]+>?|`[^`]+\s<[^>\n]+>`_+")
 _MARK: Final = r"[ \t]*(?:[-*+•]|\d+[.)]|\.\. \[[^\]\n]+\]|\[[^\]\n]+\]:?)[ \t]"
-_ENTRY: Final = re.compile(rf"\s*{_MARK}")
+_ENTRY: Final = re.compile(rf"\s*+{_MARK}")
 _BLOCKS: Final = re.compile(rf"\n[ \t]*\n|\n(?={_MARK})")
 _NOTICE: Final = re.compile(
     r"©|\bcopyright|\blicen[sc]e[ds]?\b|\bpublic domain\b|\ball rights reserved\b"
@@ -34,7 +34,7 @@ _NOTICE: Final = re.compile(
     re.IGNORECASE,
 )
 _MARKS: Final = re.compile(r"[\W_]+")
-_SENTENCE: Final = re.compile(r"(?<!\w)(?:[\w'’-]+[,;:]? ){4,30}[^\W\d]{2,}[.!?](?=\s|$)")
+_SENTENCE: Final = re.compile(r"(?<![\w'’-])(?:[\w'’-]++[,;:]? ){4,30}[^\W\d]{2,}[.!?](?=\s|$)")
 """Five words or more and the point at their end: as short as it is, it says something."""
 
 

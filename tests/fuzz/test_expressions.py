@@ -24,11 +24,11 @@ BOUNDED: Final = {
     "retrieval.indexing.formats.html._META_CHARSET": 4_096,
     "retrieval.indexing.formats.markdown._ATTRIBUTES": 1_000,
     "retrieval.indexing.formats.rst._LINK_TARGET": 1_000,
-    "retrieval.search.ranking._HEADING": 1_200,
-    "retrieval.search.ranking._LINK": 1_200,
     "retrieval.search.references._MARKDOWN": 1_000,
     "retrieval.search.references._SEPARATORS": 1_000,
     "retrieval.search.references._WIKI": 1_000,
+    "retrieval.search.stubs._LINK": 4_000,
+    "retrieval.search.stubs._PICTURE": 4_000,
 }
 """By name, the characters that an expression is asked of at most, where it takes more than in proportion."""
 
