@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from retrieval.secret import SecretUnavailable
-from retrieval.settings import config_folder
+from retrieval.setting_files import config_folder
 
 Store = Literal["keychain", "file"]
 

@@ -19,8 +19,9 @@ from retrieval.embedding import EmbeddingUnavailable, QueryEmbedder, QueryVector
 from retrieval.errors import BedivereError, ErrorCode
 from retrieval.layout import Layout, missing_parts
 from retrieval.notes import Advice, Nothing
-from retrieval.search import filters, lifecycle, versions
-from retrieval.search.filters import NOTHING, Condition, Where
+from retrieval.scope import Scope, catalog_for, meant, scope_of, why_nothing
+from retrieval.search import filters, lifecycle
+from retrieval.search.filters import Condition, Where
 from retrieval.search.found import Found
 from retrieval.search.fusion import Ranked, fuse
 from retrieval.search.mentions import Mentions
@@ -28,7 +29,7 @@ from retrieval.search.plan import TextPlan, plan_text
 from retrieval.search.ranking import exact_first, order
 from retrieval.search.relevance import Verdict, judge, nearest
 from retrieval.search.seen import Seen
-from retrieval.search.text import MAX_TERMS, first_terms, nfc
+from retrieval.search.text import MAX_TERMS, first_terms
 from retrieval.settings import Settings
 from retrieval.successors import NOTICED_RANKS, Placed, RowKey, Successors, bringing, key_of
 from retrieval.table import Table
@@ -61,26 +62,12 @@ class Vectors:
 
 
 @dataclass(frozen=True, slots=True)
-class _Scope:
-    """The rows that are searched, and those that would be, were they not outdated."""
-
-    asked: Where | None
-    """What the caller narrows the search to, outdated or not."""
-    shown: Where | None
-    hidden: Where | None
-    versions: dict[str, str]
-    unknown: bool
-    """Whether the collection or version that is asked for is not there, which `note` says."""
-    note: str | None
-
-
-@dataclass(frozen=True, slots=True)
 class _Place:
     """Where a question is answered, and by which words."""
 
     table: Table
     layout: Layout
-    scope: _Scope
+    scope: Scope
     plan: TextPlan
     read: str
 
@@ -126,10 +113,10 @@ class Ranker:
 
     async def rank(self, table: Table, layout: Layout, question: Question) -> Found:
         """The candidates for `question`. Raises `BedivereError` INVALID_QUERY, INVALID_FILTER and what reading does."""
-        laps = Laps()
-        question = replace(question, narrowing=self._meant(question.narrowing))
-        catalog = await self._catalog(table, layout, question.narrowing)
-        scope = self._scope(table, layout, catalog, question.narrowing)
+        laps, words = Laps(), self._settings.outdated_statuses
+        question = replace(question, narrowing=meant(question.narrowing, words))
+        catalog = await catalog_for(table, layout, question.narrowing)
+        scope = scope_of(table, layout, catalog, question.narrowing, words)
         vocabulary = await table.vocabulary()
         # What is not searched need not be corrected: a page of unknown words would take a tenth of a second.
         head = first_terms(question.text)[0]
@@ -193,7 +180,7 @@ class Ranker:
                     placed = Placed([], {}, [_refusal(verdict), *placed.notes])
             notes += [verdict.note] if verdict.note else []
         if not placed.ranked and not placed.notes:
-            placed = Placed([], {}, await _nothing(table, scope, question.narrowing))
+            placed = Placed([], {}, await why_nothing(table, scope, question.narrowing))
         # Of what is left out, nothing needs a label.
         labelled = catalog if question.narrowing.include_outdated else None
         return Found(
@@ -215,8 +202,9 @@ class Ranker:
 
     async def shown(self, table: Table, layout: Layout, narrowing: Narrowing) -> tuple[Where | None, list[str]]:
         """The rows that a question so narrowed is answered from, and what to say of them. Raises INVALID_FILTER."""
-        narrowing = self._meant(narrowing)
-        scope = self._scope(table, layout, await self._catalog(table, layout, narrowing), narrowing)
+        words = self._settings.outdated_statuses
+        narrowing = meant(narrowing, words)
+        scope = scope_of(table, layout, await catalog_for(table, layout, narrowing), narrowing, words)
         notes = await table.undated(filters.dated(scope.asked))
         return scope.shown, [scope.note, *notes] if scope.note else notes
 
@@ -247,49 +235,6 @@ class Ranker:
     def on_trust(self, table: Table) -> str | None:
         """What to say of vectors whose model the table does not name."""
         return self._embedder.on_trust(_record(table)) if self.vectors(table).column else None
-
-    def _meant(self, narrowing: Narrowing) -> Narrowing:
-        """`narrowing`, with what is outdated where its filters ask for that by name."""
-        asks = lifecycle.asks_for_outdated(narrowing.filters, self._settings.outdated_statuses)
-        return replace(narrowing, include_outdated=True) if asks else narrowing
-
-    async def _catalog(self, table: Table, layout: Layout, narrowing: Narrowing) -> Catalog | None:
-        """The documents, where anything hangs on what they say of themselves."""
-        names = {column.name for column in table.columns if column.kind != "other"}
-        asked = narrowing.collection is not None or narrowing.version is not None
-        if layout.path is None:
-            return Catalog.of_documents(()) if asked else None
-        told = bool(names & {"status", "superseded_by", "collection", "version"})
-        return await table.catalog(layout) if told or asked else None
-
-    def _scope(self, table: Table, layout: Layout, catalog: Catalog | None, narrowing: Narrowing) -> _Scope:
-        given = [
-            filters.parse(narrowing.filters, table.columns, layout) if narrowing.filters else None,
-            filters.under(nfc(narrowing.path_prefix), layout) if narrowing.path_prefix else None,
-            filters.excluding([nfc(one) for one in narrowing.exclude], layout) if narrowing.exclude else None,
-        ]
-        if catalog is None:
-            asked = filters.all_of(given)
-            return _Scope(asked, asked, None, {}, unknown=False, note=None)
-        choice = versions.chosen(
-            catalog,
-            narrowing.collection,
-            narrowing.version,
-            asked=given[0],
-            among=lambda field, asked: filters.among(field, asked, table.columns),
-        )
-        asked = filters.all_of([*given, choice.where])
-        words = self._settings.outdated_statuses
-        hiding = None if narrowing.include_outdated else lifecycle.hiding(catalog, words, layout)
-        hidden = filters.all_of([asked, filters.Not(hiding)]) if hiding is not None else None
-        return _Scope(
-            asked,
-            filters.all_of([asked, hiding]),
-            hidden,
-            dict(choice.versions),
-            unknown=choice.where == NOTHING,
-            note=choice.note,
-        )
 
     async def _search(self, place: _Place, question: Question, column: str | None, laps: Laps) -> tuple[_Arms, Ran]:
         """Both arms at once where both are wanted; the arm by words alone where the other fails."""
@@ -441,17 +386,3 @@ def _refusal(verdict: Verdict) -> str:
     score = f"{verdict.score:.2f}"
     least = "0" if score == "0.00" else f"{score} or less"
     return f"{Nothing.RELEVANT}{why}. {Advice.ASK_AGAIN} {least} to see the nearest passages."
-
-
-async def _nothing(table: Table, scope: _Scope, narrowing: Narrowing) -> list[str]:
-    """Why there is no hit, unless the note on the scope says it."""
-    if scope.unknown:
-        return []
-    within = ""
-    if replace(narrowing, include_outdated=False) != Narrowing():
-        within = " among the documents that pass the filters"
-        if scope.asked is not None and not await table.matching(scope.asked):
-            return [f"{Nothing.PASSING}: {Advice.LOOK_AT_CATALOG}."]
-    if scope.shown is not None and not await table.matching(scope.shown):
-        return [f"{Nothing.CURRENT}{within}: {Advice.OUTDATED_TOO} to search them."]
-    return [f"{Nothing.MATCHING}{within}."]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Any, Final, Literal, cast
 
 from pydantic import AliasChoices, Field, SecretStr, ValidationError
@@ -22,6 +21,7 @@ from pydantic_settings import (
 )
 
 from retrieval.errors import BedivereError, ErrorCode
+from retrieval.setting_files import found_settings_file
 from retrieval.setting_values import (
     CommaSeparated,
     EndpointPath,
@@ -31,8 +31,6 @@ from retrieval.setting_values import (
     PrivateCollections,
     UrlPath,
 )
-
-SETTINGS_FILE_VARIABLE: Final = "BEDIVERE_SETTINGS_FILE"
 
 OUTDATED_STATUSES: Final = ("superseded", "archived", "rejected", "withdrawn", "deprecated", "draft")
 """What a document's status begins with that no longer, or not yet, holds."""
@@ -363,7 +361,8 @@ class Settings(BaseSettings):
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         del env_settings, dotenv_settings, file_secret_settings
         # No .env and nothing from the working folder: a client may start the server inside a stranger's repository.
-        return (init_settings, _Environment(settings_cls), TomlConfigSettingsSource(settings_cls, _settings_file()))
+        file = TomlConfigSettingsSource(settings_cls, found_settings_file())
+        return (init_settings, _Environment(settings_cls), file)
 
 
 class _Environment(EnvSettingsSource):
@@ -378,29 +377,6 @@ class _Environment(EnvSettingsSource):
         self.env_vars = {
             name: value if known[name] else value.strip() for name, value in given.items() if value.strip()
         }
-
-
-def config_folder() -> Path:
-    """The folder of what belongs to this user; it need not exist."""
-    config_home = os.environ.get("XDG_CONFIG_HOME", "").strip() or os.path.expanduser("~/.config")  # noqa: PTH111 - Path.expanduser raises where there is no home
-    return Path(config_home) / "bedivere"
-
-
-def settings_file() -> Path:
-    """Where the settings file is, or would be; it need not exist."""
-    named = os.environ.get(SETTINGS_FILE_VARIABLE, "").strip()
-    return Path(os.path.expanduser(named)) if named else config_folder() / "settings.toml"  # noqa: PTH111 - Path.expanduser raises for a user there is not
-
-
-def _settings_file() -> Path | None:
-    named = os.environ.get(SETTINGS_FILE_VARIABLE, "").strip()
-    if named:
-        if "\0" in named or not settings_file().is_file():
-            raise BedivereError(
-                ErrorCode.SETTING_INVALID, f"{SETTINGS_FILE_VARIABLE} names a file that does not exist or is no file."
-            )
-        return settings_file()
-    return settings_file() if settings_file().is_file() else None
 
 
 def variables(field: FieldInfo) -> tuple[str, ...]:

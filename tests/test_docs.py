@@ -37,7 +37,8 @@ from retrieval.schema import COLUMNS, INTERNAL_COLUMNS, ORDINAL_COLUMN
 from retrieval.search.plan import HEADING_BOOST, IDENTIFIER_BOOST, MAX_QUERY_CHARS, PART_BOOST, TITLE_BOOST
 from retrieval.search.snippet import SNIPPET_CHARS
 from retrieval.search.text import MAX_TERMS
-from retrieval.settings import SETTINGS_FILE_VARIABLE, Settings, allowed_range, load_settings, variables
+from retrieval.setting_files import SETTINGS_FILE_VARIABLE
+from retrieval.settings import Settings, allowed_range, load_settings, variables
 from retrieval.types import Reply, SearchReply, SearchRequest
 
 ROOT = Path(__file__).parents[1]

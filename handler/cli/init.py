@@ -14,7 +14,8 @@ import typer
 
 from handler.cli.terminal import fail
 from retrieval.errors import BedivereError, ErrorCode
-from retrieval.settings import SETTINGS_FILE_VARIABLE, Settings, load_settings, settings_file, variables
+from retrieval.setting_files import SETTINGS_FILE_VARIABLE, settings_file
+from retrieval.settings import Settings, load_settings, variables
 
 if TYPE_CHECKING:
     from tomlkit import TOMLDocument

@@ -27,6 +27,7 @@ from retrieval.schema import DEFAULT_TABLE
 from tests.bench import corpus
 from tests.bench.asking import list_event, search_event
 from tests.bench.databases import BuiltDatabase
+from tests.bench.environment import environment_of
 from tests.bench.report import Machine
 from tests.bench.starting import FreshProcess, Started, compile_bytecode, run
 from tests.bench.timing import Cost, Spread, interleave
@@ -178,7 +179,7 @@ def _synced(cache: Path, size: int, question: str) -> Generator[Kind]:
         proxy.before = lambda _: time.sleep(DELAY)
         room = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bedivere-bench-")))
         bucket = server.create_bucket()
-        with _environment(server.environment):
+        with environment_of(server.environment):
             publish(database.folder, S3Store(bucket))
         environment = {
             **server.environment,
@@ -222,17 +223,6 @@ def _node(database: BuiltDatabase) -> Kind:
     return Kind(
         "f", "Node: @lancedb/lancedb, the MCP SDK, the S3 client, one scan", lambda: run(command, "", environment)
     )
-
-
-@contextmanager
-def _environment(variables: Mapping[str, str]) -> Generator[None]:
-    before = dict(os.environ)
-    os.environ.update(variables)
-    try:
-        yield
-    finally:
-        os.environ.clear()
-        os.environ.update(before)
 
 
 def _waterfall(kind: Kind) -> Waterfall:

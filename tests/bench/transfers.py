@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from retrieval.release.manifest import Manifest
 from retrieval.release.publish import publish
 from retrieval.release.store import S3Store
 from retrieval.release.sync import fetch, read_pointer
+from tests.bench.environment import environment_of
 from tests.bench.slow_store import running_slow_store
 from tests.bench.timing import Cost, cost_of, interleave
 from tests.s3_server import S3Server, running_s3_server
@@ -46,7 +46,7 @@ def transfers(database: Path, delay: float, rounds: int) -> Transfers:
         room = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bedivere-bench-")))
         server = stack.enter_context(running_s3_server())
         slow = stack.enter_context(running_slow_store(server, delay))
-        stack.enter_context(_environment(slow.environment))
+        stack.enter_context(environment_of(slow.environment))
         bucket = slow.create_bucket()
         store = S3Store(bucket)
         # Once, uncounted: Python imports what it needs, the server too.
@@ -113,14 +113,3 @@ class _Plain:
                 list(pool.map(move, keys))
 
         return cost_of(moved)
-
-
-@contextmanager
-def _environment(variables: Mapping[str, str]) -> Generator[None]:
-    before = dict(os.environ)
-    os.environ.update(variables)
-    try:
-        yield
-    finally:
-        os.environ.clear()
-        os.environ.update(before)

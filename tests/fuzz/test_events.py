@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -19,13 +17,6 @@ from tests.handler.events import EVENTS
 NAMES: Final = sorted(file.stem for file in EVENTS.glob("*.json"))
 MESSAGE: Final = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "lancedb_version"}}
 VERSIONS: Final = ["2025-06-18", "2026-07-28", "2099-01-01", "", "\u202e", "2025-06-18,2025-06-18"]
-
-
-@pytest.fixture(scope="module")
-def door(handbook: Path) -> Iterator[Door]:
-    door = Door(handbook)
-    yield door
-    door.handler.close()
 
 
 @pytest.mark.parametrize("name", NAMES)

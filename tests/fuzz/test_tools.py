@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -32,13 +31,6 @@ ABOUT: Final = {
     "CURSOR_STALE",
 }
 """What may be wrong with a call, whoever sends it: nothing of the database's or of ours."""
-
-
-@pytest.fixture(scope="module")
-def door(handbook: Path) -> Iterator[Door]:
-    door = Door(handbook)
-    yield door
-    door.handler.close()
 
 
 @pytest.mark.parametrize("tool", SCHEMAS)

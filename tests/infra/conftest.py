@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
@@ -14,19 +12,13 @@ import pytest
 
 from tests.infra.cloudformation import TEMPLATE, read
 from tests.infra.deploying import REGION, always
-from tests.infra.tools import ROOT
+from tests.infra.programs import loaded
 
 
 @pytest.fixture
 def deploying(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ModuleType:
     """The program, with a region that is set, an engine that builds for arm64 and names that resolve."""
-    spec = importlib.util.spec_from_file_location("bedivere_deploy", ROOT / "infra" / "deploy.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    # Where a dataclass looks for the names in its annotations.
-    monkeypatch.setitem(sys.modules, spec.name, module)
-    spec.loader.exec_module(module)
+    module = loaded("deploy", monkeypatch)
     monkeypatch.setattr(module, "running_engine", lambda: module.Engine("arm64", "Debian"))
     monkeypatch.setattr(module, "resolves", always(True))
     monkeypatch.setattr(module, "has_release", always(True))

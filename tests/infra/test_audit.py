@@ -5,9 +5,7 @@ The programs are stood in for by ones that print what the real ones print; `make
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -15,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.infra.tools import ROOT
+from tests.infra.programs import loaded
 
 Stand = Callable[[str, str], None]
 
@@ -26,13 +24,7 @@ SECRET = {"type": "AWS Access Key", "hashed_secret": "f00d", "line_number": 7}
 
 @pytest.fixture
 def auditing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location("bedivere_audit", ROOT / "infra" / "audit.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    # Where a dataclass looks for the names in its annotations.
-    monkeypatch.setitem(sys.modules, spec.name, module)
-    spec.loader.exec_module(module)
+    module = loaded("audit", monkeypatch)
     monkeypatch.setattr(module, "TOOLS", tmp_path)
     monkeypatch.setattr(module, "KNOWN_SECRETS", tmp_path / "secrets.baseline")
     module.KNOWN_SECRETS.write_text('{"results": {}}', encoding="utf-8")

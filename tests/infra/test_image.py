@@ -191,7 +191,7 @@ def needed(library: Path) -> set[str]:
 
 
 @pytest.mark.skipif(sysconfig.get_platform() not in {"linux-x86_64", "linux-aarch64"}, reason="the image is Linux's")
-def test_a_library_loses_what_is_not_loaded_and_the_libraries_that_are_gone(pruning: ModuleType, library: Path) -> None:
+def test_on_linux_a_library_loses_what_is_not_loaded_and_what_is_gone(pruning: ModuleType, library: Path) -> None:
     before = library.stat()
     gone = {name for name in needed(library) if "parquet" in name or "dataset" in name or "substrait" in name}
     assert len(gone) == 3

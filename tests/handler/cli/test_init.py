@@ -20,7 +20,8 @@ from typer.testing import CliRunner, Result
 
 from handler.cli import app
 from retrieval.keychain import ACCOUNT, SERVICE, key_file
-from retrieval.settings import load_settings, settings_file
+from retrieval.setting_files import settings_file
+from retrieval.settings import load_settings
 
 Init = Callable[..., Result]
 KEY = "sk-stored-by-init"

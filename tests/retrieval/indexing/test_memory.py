@@ -25,7 +25,7 @@ def ran(code: str) -> str:
     ).stdout.strip()
 
 
-def test_what_was_freed_below_something_that_lives_goes_back_to_the_system() -> None:
+def test_on_linux_what_was_freed_below_something_that_lives_goes_back_to_the_system() -> None:
     # Small blocks of the C library, the last of which keeps the heap from shrinking by itself.
     code = """
 import ctypes
@@ -43,7 +43,7 @@ print((before - resident()) * 4096 > 40_000_000)
     assert ran(code) == "True"
 
 
-def test_threads_share_as_many_heaps_as_they_may() -> None:
+def test_on_linux_threads_share_as_many_heaps_as_they_may() -> None:
     # The heap of a thread other than the main one begins at a multiple of 64 MB.
     code = """
 import ctypes
