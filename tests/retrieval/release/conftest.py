@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from retrieval.release import pack
-from retrieval.release.store import Store, open_store
+from retrieval.release.store import S3Store, Store, open_store
 from tests.retrieval.release.releasing import (
     folder_store,
     write,
@@ -41,3 +41,15 @@ def database(tmp_path: Path) -> Path:
 def _small_parts(monkeypatch: pytest.MonkeyPatch) -> None:  # pyright: ignore[reportUnusedFunction]
     """Each table has a part of its own, however small it is."""
     monkeypatch.setattr(pack, "PART_BYTES", 8)
+
+
+@pytest.fixture
+def s3_store(bucket: str) -> S3Store:
+    return S3Store(bucket, "prefix", attempts=1, read_seconds=2)
+
+
+@pytest.fixture
+def part(tmp_path: Path) -> Path:
+    file = tmp_path / "part"
+    file.write_bytes(b"part" * 1000)
+    return file
