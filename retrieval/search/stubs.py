@@ -33,7 +33,11 @@ _NOTICE: Final = re.compile(
     r"|\burheberrecht|\blizen[zs]|\bgemeinfrei|\bdroits? d.auteur|\bdomaine public|\bderechos de autor|\blicencia\b",
     re.IGNORECASE,
 )
+_NOTICE_MARKS: Final = "© copyright licen public rights urheber lizen gemeinfrei droit derechos".split()
 _MARKS: Final = re.compile(r"[\W_]+")
+_PROSE: Final = re.compile(r"(?:\A|\n[ \t]*+\n)(?=[^\W\d_])[^\n]{80,}(?=\n[ \t]*+\n|\n[^\W\d_]|\Z)")
+"""A line that begins a paragraph, and neither a list nor a heading: one that goes on, or ends, as text does."""
+
 _SENTENCE: Final = re.compile(r"(?<![\w'’-])(?:[\w'’-]++[,;:]? ){4,30}[^\W\d]{2,}[.!?](?=\s|$)")
 """Five words or more and the point at their end: as short as it is, it says something."""
 
@@ -42,6 +46,8 @@ def is_stub(text: str) -> bool:
     """Whether `text` is a heading alone, a few words that make no sentence, or little but links."""
     # Most chunks are long and without links, and this is asked of each candidate.
     if len(text) > _LONG_CHARS and not _may_hold_links(text):
+        return False
+    if any(not _may_hold_links(match[0]) and len(_words(match[0])) >= STUB_CHARS for match in _PROSE.finditer(text)):
         return False
     own = _own(text)
     return len(_words(own)) < STUB_CHARS and _SENTENCE.search(own) is None
@@ -58,14 +64,14 @@ def _may_hold_links(text: str) -> bool:
 
 def is_notice(text: str) -> bool:
     """Whether `text` is short and says who owns the document or on which terms it may be used."""
-    return (
-        len(text) <= 2 * _NOTICE_CHARS and _NOTICE.search(text) is not None and len(_words(_own(text))) < _NOTICE_CHARS
-    )
+    return len(text) <= 2 * _NOTICE_CHARS and asks_for_notice(text) and len(_words(_own(text))) < _NOTICE_CHARS
 
 
 def asks_for_notice(question: str) -> bool:
     """Whether `question` asks for what a notice says."""
-    return _NOTICE.search(question) is not None
+    plain = question.lower()
+    # Letters alone are found many times faster than a choice of words.
+    return any(mark in plain for mark in _NOTICE_MARKS) and _NOTICE.search(question) is not None
 
 
 def _own(text: str) -> str:
