@@ -58,6 +58,9 @@ NEAR: Final = 0.5
 """On the scale from the table's noise, 0, to its own headings, 1: below the one nearness speaks against an answer and
 above the other for it. Between them lie paraphrases and questions of neighbouring subjects alike."""
 
+UNRELATED: Final = 0.1
+"""Below it a passage answers only where it holds what the question says: its words alone are in any prose."""
+
 AS_NEAR_AS_OWN: Final = 0.6
 """From here on a passage answers whatever words it lacks, another language's too, as long as no name is missing."""
 
@@ -165,6 +168,8 @@ def judge(
         if near >= (NEAR if nameless else AS_NEAR_AS_OWN) and not tally.missing_names:
             # What is said in other words is what vectors are for.
             score = max(score, THRESHOLDS[ran])
+        if near < UNRELATED and vocabulary is not None:
+            score = min(score, _held_by_one(question, ranked[:LOOKED_AT], vocabulary))
         if near < FAR:
             reasons.append("no passage is near in meaning")
     names = [*tally.missing_names, *filter(_is_foreign, tally.missing)]
@@ -288,6 +293,18 @@ def _is_within(within: Seen, plain: str, frequency: int) -> bool:
     if not within.whole and frequency > SURELY_SEEN:
         return True
     return within.word(plain) or any(within.word(one, exactly=True) for one in relatives(plain))
+
+
+def _held_by_one(question: str, ranked: Sequence[Ranked], vocabulary: Vocabulary) -> float:
+    """Of the weight of the words of `question`, what the row that holds most of them holds; 1 of a single word."""
+    asked = (lexicon.fold(match.group()).lower() for match in tokens(question))
+    words = {word for word in asked if not lexicon.is_common(word)}
+    weights = {word: _weight(vocabulary.frequency(word), vocabulary.chunks) for word in words}
+    if len(weights) < 2:
+        return 1.0
+    rows = (Seen([one.row]) for one in ranked)
+    held = (sum(weight for word, weight in weights.items() if row.word(word)) for row in rows)
+    return max(held) / sum(weights.values())
 
 
 def _quotations(question: str) -> list[str]:

@@ -13,6 +13,7 @@ from retrieval.search.relevance import (
     SIGNAL,
     SURELY_SEEN,
     THRESHOLDS,
+    UNRELATED,
     WITHOUT_A_NAME,
     Verdict,
     judge,
@@ -210,6 +211,20 @@ def test_a_far_passage_refuses_what_one_in_between_answers(ran: Ran) -> None:
 
 def test_no_passage_is_so_far_that_known_words_are_no_answer() -> None:
     assert answers("rotate keys", "hybrid", cosine=-1.0)
+
+
+@pytest.mark.parametrize("ran", ["hybrid", "vector"])
+def test_words_that_no_passage_holds_together_are_no_answer_where_none_is_near(ran: Ran) -> None:
+    scattered, question = [CHUNKS[0], CHUNKS[2]], "restore signing keys"
+    below, above = (0.2 + 0.6 * nearness for nearness in (UNRELATED - 0.01, UNRELATED + 0.01))
+
+    def verdict(chunks: list[str], cosine: float) -> Verdict:
+        return judge(question, [found(one, cosine) for one in chunks], words(), CALIBRATION, ran, None)
+
+    assert not verdict(scattered, below).answers
+    assert "no passage is near in meaning" in verdict(scattered, below).reasons
+    assert verdict(scattered, above).answers
+    assert verdict([*scattered, "Restored: a key for signing."], below).answers
 
 
 def test_how_near_a_passage_came_counts_for_nothing_without_a_calibration() -> None:
