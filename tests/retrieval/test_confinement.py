@@ -321,12 +321,14 @@ def test_how_much_was_fetched_is_told_to_who_may_see_it_all(pair: Pair) -> None:
 def test_an_index_that_ends_among_what_may_not_be_seen_is_walked_on(tmp_path: Path) -> None:
     # Of 64 parts of the index the nearest twenty are looked into, and the private rows are all that lie there.
     angles = [number / 2_000 for number in range(2_000)]
-    vectors: Any = pa.array([[cos(angle), sin(angle)] for angle in angles], pa.list_(pa.float32(), 2))
-    collections = ["hr" if number < 1_800 else "docs" for number in range(2_000)]
+    columns: dict[str, Any] = {
+        "text": ["ledger"] * 2_000,
+        "collection": ["hr" if number < 1_800 else "docs" for number in range(2_000)],
+        "vector": cast("Any", pa).array([[cos(angle), sin(angle)] for angle in angles], pa.list_(pa.float32(), 2)),
+    }
 
     async def found() -> int:
         connection = await lancedb.connect_async(tmp_path)
-        columns = {"text": ["ledger"] * 2_000, "collection": collections, "vector": vectors}
         table = await connection.create_table("documents", cast("Any", pa.table(columns)))
         await table.create_index("vector", config=IvfFlat(distance_type="cosine", num_partitions=64))
         part = await confine(await Database(str(tmp_path)).table("documents"), HIDDEN, "text")
