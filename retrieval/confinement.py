@@ -21,6 +21,7 @@ from retrieval.look import DatasetState, SyncOutcome
 from retrieval.schema import COLUMNS, Provenance
 from retrieval.search.filters import AllOf, Condition, Not, Where
 from retrieval.search.text import nfc
+from retrieval.search.visible import on_one_line
 from retrieval.settings import Settings
 from retrieval.table import Confined, Table
 
@@ -137,8 +138,8 @@ async def confine(table: Table, hidden: frozenset[str], text_column: str) -> Con
 
 
 def _folded(name: str) -> str:
-    """The same for every way to write `name`: in capitals, with accents as letters or as marks, with more spaces."""
-    return " ".join(nfc(nfc(name).casefold()).split())
+    """The same for every way to write `name` that looks the same, or differs in capitals or in spaces only."""
+    return " ".join(nfc(nfc(on_one_line(name)).casefold()).split())
 
 
 async def _is_told(table: Table, name: str, seen: Where) -> bool:

@@ -308,6 +308,11 @@ def test_accents_are_the_same_as_letters_and_as_marks(make_table: TableMaker, fo
         assert json.loads(answer(folder, "lancedb_search", {"query": "secret"}, hidden))["hits"] == []
 
 
+def test_what_nobody_sees_in_a_name_tells_no_collection_from_another(make_table: TableMaker) -> None:
+    folder = make_table({"text": ["open", "secret"], "collection": ["docs", "h\u200br"]})
+    assert json.loads(answer(folder, "lancedb_search", {"query": "secret"}, HIDDEN))["hits"] == []
+
+
 def test_how_much_was_fetched_is_told_to_who_may_see_it_all(pair: Pair) -> None:
     @dataclass(frozen=True)
     class Released:
