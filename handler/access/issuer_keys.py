@@ -52,12 +52,11 @@ class IssuerKeys:
         *,
         fetch: Callable[[str], object] | None = None,
         now: Callable[[], Moment] = Moment.now,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._issuer = issuer
         self._fetch = fetch or fetch_json
-        self._clock = clock
-        self._asked_for_unknown = -_UNKNOWN_SECONDS
+        self._now = now
+        self._asked_for_unknown: Moment | None = None
         self._held: Reread[KeySet] = Reread("The keys of the issuer of tokens", self._read, now=now)
 
     def start(self) -> None:
@@ -72,9 +71,10 @@ class IssuerKeys:
         if self._held.age >= _FRESH_SECONDS:
             await self._held.again(_FRESH_SECONDS)
         found = self._named(kid, algorithm)
-        if found is None and self._clock() - self._asked_for_unknown >= _UNKNOWN_SECONDS:
+        now, before = self._now(), self._asked_for_unknown
+        if found is None and (before is None or before.seconds_to(now) >= _UNKNOWN_SECONDS):
             # The issuer may have taken a new key into use since.
-            self._asked_for_unknown = self._clock()
+            self._asked_for_unknown = now
             await self._held.again(_UNKNOWN_SECONDS)
             found = self._named(kid, algorithm)
         return found

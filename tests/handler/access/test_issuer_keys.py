@@ -35,11 +35,11 @@ class Issuer:
         self.down = False
         self.asked = 0
         self.seconds = 0.0
+        self.frozen = 0.0
         self.keys = IssuerKeys(
             ISSUER,
             fetch=self.fetch,
-            now=lambda: Moment(self.seconds, self.seconds),
-            clock=lambda: self.seconds,
+            now=lambda: Moment(self.seconds, self.seconds + self.frozen),
         )
 
     def fetch(self, address: str) -> object:
@@ -91,6 +91,14 @@ def test_made_up_names_of_keys_do_not_make_us_ask_again_and_again(issuer: Issuer
     issuer.seconds += 30
     assert not issuer.has("made-up")
     assert issuer.asked == 3
+
+
+def test_a_new_key_is_found_after_a_made_up_one_though_the_instance_was_frozen(issuer: Issuer) -> None:
+    assert not issuer.has("made-up")
+    issuer.kids = ["second"]
+    assert not issuer.has("second")
+    issuer.frozen += 30
+    assert issuer.has("second")
 
 
 def test_a_key_that_the_issuer_withdrew_is_gone_within_the_hour(issuer: Issuer) -> None:
