@@ -116,6 +116,7 @@ class Guard:
         answer = _Answer(send, head=scope["method"] == "HEAD", vary=self._origins.set)
         headers = _RequestHeaders(scope["headers"])
         try:
+            _check_framing(headers)
             facts: GatewayFacts | None = scope.get(GATEWAY_SCOPE)
             self._hosts.check(headers.all("host"), scope.get("scheme", "http"), facts and facts.domain_name)
             answer.allow_origin(self._origins.check(headers.all("origin")))
@@ -221,6 +222,18 @@ class _RequestHeaders:
 
     def all(self, name: str) -> list[str]:
         return self._values.get(name, [])
+
+
+def _check_framing(headers: _RequestHeaders) -> None:
+    """Raise `Refused` where a proxy in front may have seen the body end elsewhere than we do (RFC 9112, 6.1)."""
+    if headers.all("content-length") and headers.all("transfer-encoding"):
+        raise Refused(
+            400,
+            ErrorCode.BODY_NOT_JSON,
+            "The headers Content-Length and Transfer-Encoding are both there, so where the body ends is unknown: send "
+            "one of them.",
+            headers=(("connection", "close"),),
+        )
 
 
 def _check_content_type(values: list[str]) -> None:

@@ -20,6 +20,8 @@ from retrieval.errors import BedivereError
 from retrieval.look import DatasetState, SyncOutcome
 from retrieval.schema import COLUMNS, Provenance
 from retrieval.search.filters import AllOf, Condition, Not, Where
+from retrieval.search.text import nfc
+from retrieval.search.visible import on_one_line
 from retrieval.settings import Settings
 from retrieval.table import Confined, Table
 
@@ -48,7 +50,8 @@ class ConfinedDataset:
         return self._confined(self.dataset.served())
 
     def state(self) -> DatasetState:
-        return self.dataset.state()
+        # How much was fetched, and for how long, is of what is private too.
+        return replace(self.dataset.state(), sync_bytes=None, sync_milliseconds=None)
 
     def for_call(self, wait_seconds: float | None) -> Dataset:
         return replace(self, dataset=self.dataset.for_call(wait_seconds))
@@ -106,7 +109,7 @@ class ConfinedDatabase(Database):
 
 
 async def confine(table: Table, hidden: frozenset[str], text_column: str) -> Confined:
-    """`table` without the rows of the collections in `hidden`, upper and lower case being the same.
+    """`table` without the rows of the collections in `hidden`, however their names are written.
 
     "all" where nothing has to be left out of it, "none" where nothing is left or where it cannot be told.
     """
@@ -115,8 +118,8 @@ async def confine(table: Table, hidden: frozenset[str], text_column: str) -> Con
         return "all"
     if column.kind != "text":
         return "none"
-    folded = {name.casefold() for name in hidden}
-    private = tuple(sorted(name for name in await table.distinct(COLUMN) if name.casefold() in folded))
+    meant = {_folded(name) for name in hidden}
+    private = tuple(sorted(name for name in await table.distinct(COLUMN) if _folded(name) in meant))
     if not private:
         return "all"
     seen = Not(Condition(COLUMN, "in", private))
@@ -132,6 +135,11 @@ async def confine(table: Table, hidden: frozenset[str], text_column: str) -> Con
     confined.measured = {name: {} for name in table.measured}
     await _leave_out_companions(confined, table, frozenset(private), text_column)
     return confined
+
+
+def _folded(name: str) -> str:
+    """The same for every way to write `name` that looks the same, or differs in capitals or in spaces only."""
+    return " ".join(nfc(nfc(on_one_line(name)).casefold()).split())
 
 
 async def _is_told(table: Table, name: str, seen: Where) -> bool:

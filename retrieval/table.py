@@ -188,8 +188,10 @@ class Table:
 
         async def fetch(wanted: int) -> Scored:
             fetched = await self._table.rows(replace(ask, limit=wanted))
-            if where is not None and fetched.num_rows < wanted and self.index_of(column) is not None:
-                # A graph is walked before it is filtered, and may end short of what a strict filter lets through.
+            narrowed = where is not None or self.seen is not None
+            if narrowed and fetched.num_rows < wanted and self.index_of(column) is not None:
+                # An index is walked before it is filtered, and may end short of what the filter lets through. To whom
+                # only some rows are there, that would tell how many others lie near.
                 exact = replace(ask, limit=wanted, like=replace(nearest, exhaustive=True))
                 fetched = await self._table.rows(exact)
             return fetched, [1.0 - float(far) for far in values_of(fetched.column(_DISTANCE))]

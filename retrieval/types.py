@@ -239,7 +239,7 @@ class LeftOut(Reply):
     """A chunk of an outdated document that would have been among the best."""
 
     id: str = Field(description="The chunk.")
-    path: str | None = Field(default=None, description="Path of its document.")
+    path: Shown | None = Field(default=None, description="Path of its document.")
     place: int = Field(description="The place it would have had among the hits, from 1.")
 
 
@@ -272,7 +272,7 @@ class SearchReply(Reply):
     outdated_left_out: list[LeftOut] | None = Field(
         default=None, description="Outdated chunks that would have been among the best and are not shown."
     )
-    versions: dict[str, str] | None = Field(
+    versions: dict[Shown, Shown] | None = Field(
         default=None, description="The version of each collection that was searched, where there are several."
     )
     timings: dict[str, float] | None = Field(default=None, description="Milliseconds by stage, where asked for.")

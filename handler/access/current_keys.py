@@ -52,7 +52,7 @@ class CurrentKeys:
     async def get(self) -> KeyFile:
         """The keys that are good now. Raises `BedivereError` ACCESS_UNAVAILABLE."""
         if self._held.age >= self._refresh_seconds:
-            await self._held.again()
+            await self._held.again(self._refresh_seconds)
         held = self._held.value
         if held is None or self._held.age >= self._refresh_seconds + KEPT_SECONDS:
             raise BedivereError(

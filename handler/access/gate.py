@@ -50,9 +50,10 @@ class Limits:
         self._common = parse_limit(common) if common else None
         self._buckets = Buckets()
 
-    def spend(self, caller: Caller) -> None:
+    def spend(self, caller: Caller, whose: str | None = None) -> None:
+        """`whose` says whom callers of several names are to share their limit with."""
         limit = self._of(caller)
-        seconds = self._buckets.take(caller.name, limit) if limit else 0
+        seconds = self._buckets.take(whose or caller.name, limit) if limit else 0
         if seconds:
             raise Refused(
                 429,

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping
+from http.client import HTTPException, HTTPResponse
 from typing import Any, Final, cast
 from urllib.error import HTTPError
 from urllib.parse import urlsplit
@@ -27,6 +28,9 @@ _UNKNOWN_SECONDS: Final = 30.0
 """Tokens that name keys there are not make us ask the issuer once in this time at most."""
 
 _TIMEOUT_SECONDS: Final = 4.0
+_WHOLE_SECONDS: Final = 8.0
+"""For all of an answer: as long as one is read, none is asked for again."""
+
 _MAX_BYTES: Final = 512 * 1024
 _MAX_KEYS: Final = 100
 _LEAST_RSA_BITS: Final = 2048
@@ -48,12 +52,11 @@ class IssuerKeys:
         *,
         fetch: Callable[[str], object] | None = None,
         now: Callable[[], Moment] = Moment.now,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._issuer = issuer
         self._fetch = fetch or fetch_json
-        self._clock = clock
-        self._asked_for_unknown = -_UNKNOWN_SECONDS
+        self._now = now
+        self._asked_for_unknown: Moment | None = None
         self._held: Reread[KeySet] = Reread("The keys of the issuer of tokens", self._read, now=now)
 
     def start(self) -> None:
@@ -66,12 +69,13 @@ class IssuerKeys:
         Raises `BedivereError` ACCESS_UNAVAILABLE where no keys could be fetched.
         """
         if self._held.age >= _FRESH_SECONDS:
-            await self._held.again()
+            await self._held.again(_FRESH_SECONDS)
         found = self._named(kid, algorithm)
-        if found is None and self._clock() - self._asked_for_unknown >= _UNKNOWN_SECONDS:
+        now, before = self._now(), self._asked_for_unknown
+        if found is None and (before is None or before.seconds_to(now) >= _UNKNOWN_SECONDS):
             # The issuer may have taken a new key into use since.
-            self._asked_for_unknown = self._clock()
-            await self._held.again()
+            self._asked_for_unknown = now
+            await self._held.again(_UNKNOWN_SECONDS)
             found = self._named(kid, algorithm)
         return found
 
@@ -97,7 +101,9 @@ class IssuerKeys:
         keys = _object(self._fetch(address)).get("keys")
         if not isinstance(keys, list):
             raise _unusable("what its jwks_uri leads to is no set of keys")
-        return tuple(_object(key) for key in cast("list[object]", keys)[:_MAX_KEYS])
+        # One that is no key does not make the others unusable (RFC 7517, 5).
+        listed = cast("list[object]", keys)[:_MAX_KEYS]
+        return tuple(cast("dict[str, Any]", key) for key in listed if isinstance(key, dict))
 
     def _metadata(self) -> Mapping[str, Any]:
         """By OpenID Connect's address, and else by that of RFC 8414."""
@@ -131,13 +137,13 @@ def fetch_json(address: str) -> object:
     request = Request(address, headers={"accept": "application/json", "user-agent": "bedivere"})  # noqa: S310 - is_safe was asked
     try:
         with build_opener(_NoRedirects).open(request, timeout=_TIMEOUT_SECONDS) as answer:
-            data = answer.read(_MAX_BYTES + 1)
+            data = _whole(answer)
     except HTTPError as error:
         with error:
             if error.code == 404:
                 raise LookupError(address) from None
             raise _unusable(f"it answered {error.code}") from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, HTTPException) as error:
         raise _unusable(f"it did not answer ({type(error).__name__})") from None
     if len(data) > _MAX_BYTES:
         raise _unusable("its answer is too large")
@@ -145,6 +151,17 @@ def fetch_json(address: str) -> object:
         return json.loads(data)
     except (ValueError, RecursionError):
         raise _unusable("its answer is no JSON") from None
+
+
+def _whole(answer: HTTPResponse) -> bytes:
+    """At most a byte more than there may be. Raises `OSError` where it trickles in, however soon each piece comes."""
+    give_up = time.monotonic() + _WHOLE_SECONDS
+    data = bytearray()
+    while len(data) <= _MAX_BYTES and (piece := answer.read1(_MAX_BYTES + 1 - len(data))):
+        data += piece
+        if time.monotonic() >= give_up:
+            raise TimeoutError
+    return bytes(data)
 
 
 class _NoRedirects(HTTPRedirectHandler):
@@ -156,6 +173,8 @@ class _NoRedirects(HTTPRedirectHandler):
 def _fits(key: Mapping[str, Any], algorithm: str) -> bool:
     return (
         key.get("kty") == _KINDS.get(algorithm[:2])
+        # Of a key whose private half is published, anyone could have signed.
+        and "d" not in key
         and key.get("use", "sig") == "sig"
         and key.get("alg", algorithm) == algorithm
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import secrets
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from handler.access.key_file import (
     MAX_BYTES,
     MAX_KEYS,
     NAME_PATTERN,
+    OBJECT,
     KeyFile,
     KeyRecord,
     open_place,
@@ -26,6 +28,7 @@ from retrieval.errors import BedivereError, ErrorCode
 from retrieval.release.store import Conflict, Store
 
 _ATTEMPTS: Final = 20
+_S3: Final = "s3://"
 _DURATION: Final = re.compile(r"([1-9][0-9]{0,4})(h|d|w|y)")
 _HOURS: Final = {"h": 1, "d": 24, "w": 7 * 24, "y": 365 * 24}
 
@@ -59,7 +62,7 @@ def create(
         hash=digest(key, salt).hex(),
         scopes=checked_scopes(scopes),
         created=written_moment(made),
-        expires=written_moment(made + duration(expires)) if expires else None,
+        expires=None if expires is None else written_moment(made + duration(expires)),
         limit=limit,
     )
 
@@ -74,9 +77,7 @@ def create(
             )
         return KeyFile(keys=tuple(sorted((*file.keys, record), key=lambda one: one.name)))
 
-    if not place.startswith("s3://"):
-        _make_folder(place)
-    _change(place, add)
+    _change(place, add, make_folder=True)
     return key, record
 
 
@@ -96,7 +97,7 @@ def revoke(place: str, name: str) -> None:
 
 def listed(place: str) -> tuple[KeyRecord, ...]:
     """What is kept of each key, by name. Raises `BedivereError` KEYS_DAMAGED, or what the store raises."""
-    if "://" not in place and not Path(place).expanduser().exists():
+    if "://" not in place and not Path(os.path.expanduser(place)).exists():  # noqa: PTH111 - never raises
         # Neither is its folder, before the first key is made.
         return ()
     return _read(*open_place(place))[0].keys
@@ -125,13 +126,24 @@ def _read(store: Store, key: str) -> tuple[KeyFile, str | None]:
     return KeyFile.load(fetched.data), fetched.tag
 
 
-def _change(place: str, change: Callable[[KeyFile], KeyFile]) -> None:
+def _change(place: str, change: Callable[[KeyFile], KeyFile], *, make_folder: bool = False) -> None:
     """Writes what `change` makes of what is there, and begins again where another writer came between."""
+    place = _written_to(place)
+    if make_folder and not place.startswith(_S3):
+        _make_folder(Path(place).parent)
     store, key = open_place(place)
     for _ in range(_ATTEMPTS):
         file, tag = _read(store, key)
+        data = change(file).dump()
+        if len(data) > MAX_BYTES:
+            # Written, it could be neither read nor mended: nobody would be let in, and no key be revoked.
+            raise BedivereError(
+                ErrorCode.INVALID_ARGUMENT,
+                f"With this key, what is kept would be larger than {MAX_BYTES:,} bytes: give it fewer or shorter "
+                "scopes, or revoke another first.",
+            )
         try:
-            store.put(key, change(file).dump(), if_tag=tag, if_absent=tag is None, private=True)
+            store.put(key, data, if_tag=tag, if_absent=tag is None, private=True)
         except Conflict:
             continue
         return
@@ -140,9 +152,22 @@ def _change(place: str, change: Callable[[KeyFile], KeyFile]) -> None:
     )
 
 
-def _make_folder(place: str) -> None:
+def _written_to(place: str) -> str:
+    """Where what is written to `place` has to land, as a path where it is on this machine: behind its links.
+
+    A file is written by putting another in its place. In that of a link it would leave the file behind the link as it
+    is, and a server that reads that one would go on to let in whom the owner has revoked.
+    """
+    if place.startswith(_S3):
+        return place
+    open_place(place)  # refuses what is no place for keys
+    if place.startswith("file://"):
+        return os.path.realpath(Path(unquote(urlsplit(place).path), OBJECT))
+    return os.path.realpath(os.path.expanduser(place))  # noqa: PTH111 - never raises
+
+
+def _make_folder(folder: Path) -> None:
     """The folder of a local file of keys, readable by its owner alone where it has to be made."""
-    folder = Path(unquote(urlsplit(place).path)) if place.startswith("file://") else Path(place).expanduser().parent
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:

@@ -12,7 +12,9 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError, model_validator
 
+from handler.access.caller import checked_scopes
 from handler.access.key import SALT_BYTES, digest, is_key
+from handler.access.limits import parse_limit
 from retrieval.errors import BedivereError, ErrorCode
 from retrieval.release.store import Store, open_store
 from retrieval.settings import Settings
@@ -52,9 +54,16 @@ class KeyRecord(BaseModel):
         return parsed_moment(self.expires) if self.expires else None
 
     @model_validator(mode="after")
-    def _has_real_times(self) -> Self:
+    def _is_as_it_was_made(self) -> Self:
+        """What somebody wrote by hand must not fail in the middle of a request."""
         parsed_moment(self.created)
         _ = self.expires_at
+        try:
+            checked_scopes(self.scopes)
+            if self.limit is not None:
+                parse_limit(self.limit)
+        except BedivereError as error:
+            raise ValueError(error.sentence) from None
         return self
 
     def is_expired(self, now: datetime) -> bool:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import math
 import re
-import time
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from handler.access.rereading import Moment
 from retrieval.errors import BedivereError, ErrorCode
 
 _LIMIT: Final = re.compile(r"([1-9][0-9]{0,6})/(s|min|h|day)")
@@ -42,17 +42,20 @@ def parse_limit(text: str) -> Limit:
 
 
 class Buckets:
-    """A bucket of tokens a caller. For one event loop: no step of it waits."""
+    """A bucket of tokens a caller. For one event loop: no step of it waits.
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    Of two clocks the one that says more fills it: whoever waited while the instance was frozen has waited.
+    """
+
+    def __init__(self, clock: Callable[[], Moment] = Moment.now) -> None:
         self._clock = clock
-        self._levels: OrderedDict[str, tuple[float, float]] = OrderedDict()
+        self._levels: OrderedDict[str, tuple[float, Moment]] = OrderedDict()
 
     def take(self, name: str, limit: Limit) -> int:
         """0 where `name` may ask now; else the whole seconds, at least one, until it may."""
         now = self._clock()
         level, since = self._levels.pop(name, (float(limit.count), now))
-        level = min(float(limit.count), level + (now - since) * limit.count / limit.seconds)
+        level = min(float(limit.count), level + since.seconds_to(now) * limit.count / limit.seconds)
         # Sums of fractions end a hair below what they make up.
         allowed = level >= 1 - _HAIR
         self._levels[name] = (level - allowed, now)

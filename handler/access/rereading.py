@@ -75,16 +75,21 @@ class Reread(Generic[T]):
         threading.Thread(target=self._run, args=(reading, now), name="bedivere-reread", daemon=True).start()
         return reading
 
-    async def again(self) -> None:
-        """Reads again, or waits for the read that runs, for some seconds. Whether it went well `age` says."""
-        reading = self.begin()
-        if reading is None:
-            return
-        waiter = asyncio.wrap_future(reading)
-        try:
-            await asyncio.wait({waiter}, timeout=_WAIT_SECONDS)
-        finally:
-            waiter.cancel()
+    async def again(self, too_old: float) -> None:
+        """Waits some seconds for a value that is less than `too_old` seconds old now. Whether it came `age` says."""
+        now = self._now()
+        for _ in range(2):
+            reading = self.begin()
+            if reading is None:
+                return
+            waiter = asyncio.wrap_future(reading)
+            try:
+                await asyncio.wait({waiter}, timeout=_WAIT_SECONDS)
+            finally:
+                waiter.cancel()
+            # A read that ran already may have begun before the instance was frozen: what it brings is of that time.
+            if not reading.done() or (self._value and self._value[1].seconds_to(now) < too_old):
+                return
 
     def _run(self, reading: Future[None], began: Moment) -> None:
         value: tuple[T, Moment] | None = None

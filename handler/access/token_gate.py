@@ -61,7 +61,8 @@ class TokenGate:
             reason = "The token is not good: it has expired, or is of another issuer or for another audience"
             raise self._unauthorized(reason, scope, headers, "invalid_token")
         caller = Caller(_name(verified), frozenset(self._own(verified.scopes)))
-        self._limits.spend(caller)
+        # Where anyone may register a client, whoever signs in has as many names as they like.
+        self._limits.spend(caller, _told(verified) if verified.subject else None)
         return caller
 
     def check_call(self, caller: Caller, message: Mapping[str, Any], scope: Scope, headers: Values) -> None:
@@ -121,5 +122,10 @@ class TokenGate:
 
 def _name(token: AccessToken) -> str:
     """Tells callers apart in a log without saying who they are: a subject is often an address."""
-    told = hashlib.sha256((token.subject or token.client_id).encode("utf-8", "surrogatepass")).hexdigest()[:12]
+    told = _told(token)
     return f"jwt:{excerpt(token.client_id)}/{told}" if token.client_id else f"jwt:{told}"
+
+
+def _told(token: AccessToken) -> str:
+    """Of a hash of whom the token is of, as much as tells them from others."""
+    return hashlib.sha256((token.subject or token.client_id).encode("utf-8", "surrogatepass")).hexdigest()[:12]

@@ -153,6 +153,13 @@ def test_a_content_length_that_is_not_one_number_is_400_before_the_body_is_read(
     assert reply.received == []
 
 
+def test_a_body_with_two_ends_is_400_and_the_connection_is_closed(inner: Inner) -> None:
+    reply = send(guard(inner), ("content-length", "5"), ("transfer-encoding", "chunked"))
+    assert_refused(reply, 400, "BODY_NOT_JSON")
+    assert reply.header("connection") == "close"
+    assert inner.scopes == []
+
+
 def test_a_caller_who_hangs_up_is_not_answered_and_the_app_not_asked(inner: Inner) -> None:
     reply = asyncio.run(ask(guard(inner), headers=[HOST, JSON], body=[], hang_up=True))
     assert reply.status == 0

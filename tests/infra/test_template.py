@@ -270,13 +270,18 @@ def test_tokens_are_checked_by_the_gateway_and_again_by_the_server(
     assert asked["Audience"] == {"Fn::Split": [",", environment["BEDIVERE_JWT_AUDIENCE"]]}
 
 
-def test_where_tokens_are_asked_for_preflights_and_metadata_stay_open(resources: Mapping[str, Any]) -> None:
+def test_where_the_gateway_asks_preflights_and_metadata_stay_open(
+    template: Mapping[str, Any], resources: Mapping[str, Any]
+) -> None:
     routes = [resource for resource in resources.values() if resource["Type"] == "AWS::ApiGatewayV2::Route"]
     conditional = {route["Properties"]["RouteKey"]: route for route in routes if "Condition" in route}
 
     assert set(conditional) == {"OPTIONS /{proxy+}", "GET /.well-known/{proxy+}"}
+    assert template["Conditions"]["AsksInFront"] == {
+        "Fn::Or": [{"Condition": "TakesTokens"}, {"Condition": "TakesSignatures"}]
+    }
     for route in conditional.values():
-        assert route["Condition"] == "TakesTokens"
+        assert route["Condition"] == "AsksInFront"
         assert route["Properties"]["AuthorizationType"] == "NONE"
         assert route["Properties"]["Target"] == resources["Route"]["Properties"]["Target"]
 

@@ -10,18 +10,25 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from math import cos, sin
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, cast
+from unicodedata import normalize
 
+import lancedb
+import pyarrow as pa
 import pytest
+from lancedb.index import IvfFlat
 
 from handler.contract import Service
 from handler.tools import TOOLS
-from retrieval.confinement import MAX_KEPT, ConfinedDatabase, confine
+from retrieval.confinement import MAX_KEPT, ConfinedDatabase, ConfinedDataset, confine
 from retrieval.database import Database
+from retrieval.dataset import Dataset
 from retrieval.errors import BedivereError, ErrorCode
 from retrieval.indexing.build import build_table
 from retrieval.indexing.job import Options
+from retrieval.look import DatasetState
 from retrieval.retriever import Retriever
 from retrieval.settings import Settings
 from retrieval.types import SearchType
@@ -291,6 +298,49 @@ def test_where_nothing_private_lies_nothing_is_lost(pair: Pair) -> None:
 def test_a_private_collection_is_private_in_any_spelling(pair: Pair) -> None:
     told = answer(pair.one, "lancedb_search", {"query": "zirconium"}, frozenset({"HR"}))
     assert json.loads(told)["hits"] == []
+
+
+@pytest.mark.parametrize("form", ["NFC", "NFD"])
+def test_accents_are_the_same_as_letters_and_as_marks(make_table: TableMaker, form: Literal["NFC", "NFD"]) -> None:
+    folder = make_table({"text": ["open", "secret"], "collection": ["docs", normalize(form, "Geh\u00e4lter 1")]})
+    for written in ("NFC", "NFD"):
+        hidden = frozenset({normalize(written, "geh\u00c4lter  1")})
+        assert json.loads(answer(folder, "lancedb_search", {"query": "secret"}, hidden))["hits"] == []
+
+
+def test_what_nobody_sees_in_a_name_tells_no_collection_from_another(make_table: TableMaker) -> None:
+    folder = make_table({"text": ["open", "secret"], "collection": ["docs", "h\u200br"]})
+    assert json.loads(answer(folder, "lancedb_search", {"query": "secret"}, HIDDEN))["hits"] == []
+
+
+def test_how_much_was_fetched_is_told_to_who_may_see_it_all(pair: Pair) -> None:
+    @dataclass(frozen=True)
+    class Released:
+        def state(self) -> DatasetState:
+            return DatasetState(from_releases=True, release="r", sync_bytes=4711, sync_milliseconds=8)
+
+    state = ConfinedDataset(cast("Dataset", Released()), Settings(), HIDDEN).state()
+    assert (state.release, state.sync_bytes, state.sync_milliseconds) == ("r", None, None)
+
+
+def test_an_index_that_ends_among_what_may_not_be_seen_is_walked_on(tmp_path: Path) -> None:
+    # Of 64 parts of the index the nearest twenty are looked into, and the private rows are all that lie there.
+    angles = [number / 2_000 for number in range(2_000)]
+    columns: dict[str, Any] = {
+        "text": ["ledger"] * 2_000,
+        "collection": ["hr" if number < 1_800 else "docs" for number in range(2_000)],
+        "vector": cast("Any", pa).array([[cos(angle), sin(angle)] for angle in angles], pa.list_(pa.float32(), 2)),
+    }
+
+    async def found() -> int:
+        connection = await lancedb.connect_async(tmp_path)
+        table = await connection.create_table("documents", cast("Any", pa.table(columns)))
+        await table.create_index("vector", config=IvfFlat(distance_type="cosine", num_partitions=64))
+        part = await confine(await Database(str(tmp_path)).table("documents"), HIDDEN, "text")
+        assert not isinstance(part, str)
+        return len(await part.search_vector([1.0, 0.0], "vector", part.layout("text"), 10))
+
+    assert asyncio.run(found()) == 10
 
 
 def test_a_table_of_others_is_confined_by_its_rows(make_table: TableMaker) -> None:

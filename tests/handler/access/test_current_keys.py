@@ -113,6 +113,17 @@ def test_an_instance_that_was_frozen_reads_again_before_it_decides(stage: Stage)
     assert stage.get().find(key) is None
 
 
+def test_a_read_that_began_before_the_instance_was_frozen_decides_nothing(stage: Stage) -> None:
+    key = make(stage)
+    old = stage.store.gate = threading.Event()
+    stage.keys.start()
+    stage.later(3600, frozen=True)
+    stage.store.gate = None
+    old.set()
+    assert stage.get().find(key)
+    assert stage.store.reads == 2
+
+
 def test_nobody_is_let_in_where_the_keys_were_never_read(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
     make(stage)
     stage.store.failing = True

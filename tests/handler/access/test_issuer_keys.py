@@ -19,7 +19,8 @@ from handler.access.rereading import Moment
 from retrieval.errors import BedivereError, ErrorCode
 
 ISSUER = "https://issuer.example/tenant"
-PUBLIC = json.loads(RSAAlgorithm.to_jwk(rsa.generate_private_key(65537, 2048).public_key()))
+KEY = rsa.generate_private_key(65537, 2048)
+PUBLIC = json.loads(RSAAlgorithm.to_jwk(KEY.public_key()))
 
 
 class Issuer:
@@ -27,16 +28,18 @@ class Issuer:
 
     def __init__(self) -> None:
         self.kids = ["first"]
+        self.its: dict[str, Any] = {}
+        self.beside: list[Any] = []
         self.metadata: Any = {"issuer": ISSUER, "jwks_uri": f"{ISSUER}/jwks"}
         self.well_known = f"{ISSUER}/.well-known/openid-configuration"
         self.down = False
         self.asked = 0
         self.seconds = 0.0
+        self.frozen = 0.0
         self.keys = IssuerKeys(
             ISSUER,
             fetch=self.fetch,
-            now=lambda: Moment(self.seconds, self.seconds),
-            clock=lambda: self.seconds,
+            now=lambda: Moment(self.seconds, self.seconds + self.frozen),
         )
 
     def fetch(self, address: str) -> object:
@@ -46,7 +49,7 @@ class Issuer:
             return self.metadata
         if address == f"{ISSUER}/jwks":
             self.asked += 1
-            return {"keys": [{**PUBLIC, "kid": kid} for kid in self.kids]}
+            return {"keys": [*self.beside, *({**PUBLIC, **self.its, "kid": kid} for kid in self.kids)]}
         raise LookupError(address)
 
     def has(self, kid: str) -> bool:
@@ -90,6 +93,14 @@ def test_made_up_names_of_keys_do_not_make_us_ask_again_and_again(issuer: Issuer
     assert issuer.asked == 3
 
 
+def test_a_new_key_is_found_after_a_made_up_one_though_the_instance_was_frozen(issuer: Issuer) -> None:
+    assert not issuer.has("made-up")
+    issuer.kids = ["second"]
+    assert not issuer.has("second")
+    issuer.frozen += 30
+    assert issuer.has("second")
+
+
 def test_a_key_that_the_issuer_withdrew_is_gone_within_the_hour(issuer: Issuer) -> None:
     assert issuer.has("first")
     issuer.kids = []
@@ -125,6 +136,17 @@ def test_metadata_that_cannot_be_trusted_lets_nobody_in(
     with caplog.at_level(logging.WARNING, "bedivere"):
         assert issuer.refused() is ErrorCode.ACCESS_UNAVAILABLE
     assert "The keys of the issuer of tokens could not be read" in caplog.text
+
+
+def test_a_key_whose_private_half_is_published_checks_nothing(issuer: Issuer) -> None:
+    issuer.its = json.loads(RSAAlgorithm.to_jwk(KEY))
+    assert not issuer.has("first")
+
+
+def test_what_is_no_key_does_not_spoil_the_others(issuer: Issuer) -> None:
+    issuer.kids = ["first", "second"]
+    issuer.beside = ["no key", 7, None, []]
+    assert issuer.has("first")
 
 
 def test_an_issuer_without_metadata_lets_nobody_in(issuer: Issuer) -> None:
@@ -198,16 +220,26 @@ def test_what_is_not_there_is_told_from_what_fails(page: Callable[[Answer], str]
         (500, {}, b"{}"),
         (200, {}, b"<html>"),
         (200, {}, b"\xff"),
+        (200, {"transfer-encoding": "chunked"}, b"no size\r\n"),
         (200, {}, b"[" * 100_000),
         (200, {}, b'"' + b"x" * 600_000 + b'"'),
     ],
-    ids=["a redirect", "a failure", "no JSON", "no text", "too deep", "too large"],
+    ids=["a redirect", "a failure", "no JSON", "no text", "no chunks", "too deep", "too large"],
 )
 def test_anything_else_is_a_failure_in_our_own_words(page: Callable[[Answer], str], answer: Answer) -> None:
     with pytest.raises(BedivereError) as caught:
         fetch_json(page(answer))
     assert caught.value.code is ErrorCode.STORE_UNREACHABLE
     assert "elsewhere" not in caught.value.sentence
+
+
+def test_an_answer_that_trickles_in_is_a_failure(
+    page: Callable[[Answer], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("handler.access.issuer_keys._WHOLE_SECONDS", 0)
+    with pytest.raises(BedivereError) as caught:
+        fetch_json(page((200, {}, b'{"keys":[]}')))
+    assert "did not answer" in caught.value.sentence
 
 
 def test_nobody_there_is_a_failure_too() -> None:

@@ -97,6 +97,7 @@ def test_what_is_no_duration_is_refused(text: str) -> None:
         ("ci", tuple(f"s{number}" for number in range(51)), None),
         ("ci", ("search",), "often"),
         ("ci", ("search",), "0/min"),
+        ("ci", ("search",), ""),
     ],
 )
 def test_what_no_key_can_have_is_refused_before_anything_is_written(
@@ -107,6 +108,13 @@ def test_what_no_key_can_have_is_refused_before_anything_is_written(
         create(str(place), name, scopes=scopes, limit=limit)
     assert caught.value.code is ErrorCode.INVALID_ARGUMENT
     assert not place.exists()
+
+
+def test_a_time_that_is_empty_is_not_for_ever(tmp_path: Path) -> None:
+    # As a shell writes it whose variable is not set.
+    with pytest.raises(BedivereError) as caught:
+        create(str(tmp_path / "keys.json"), "ci", scopes=("search",), expires="")
+    assert caught.value.code is ErrorCode.INVALID_ARGUMENT
 
 
 def test_a_name_that_is_taken_is_refused(tmp_path: Path) -> None:
@@ -135,6 +143,38 @@ def test_no_more_keys_are_made_than_are_quick_to_check(tmp_path: Path, monkeypat
     assert MAX_KEYS == 1000
 
 
+def test_more_is_never_written_than_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = str(tmp_path / "keys.json")
+    made(place, "one")
+    monkeypatch.setattr(issuing, "MAX_BYTES", Path(place).stat().st_size + 100)
+    with pytest.raises(BedivereError) as caught:
+        made(place, "two")
+    assert caught.value.code is ErrorCode.INVALID_ARGUMENT
+    revoke(place, "one")
+    assert listed(place) == ()
+
+
+@pytest.mark.parametrize("scheme", ["", "file://"])
+def test_behind_a_link_the_file_itself_is_written(tmp_path: Path, scheme: str) -> None:
+    real, link = tmp_path / "real" / "kept.json", tmp_path / "link" / "keys.json"
+    real.parent.mkdir()
+    link.parent.mkdir()
+    link.symlink_to(real)
+    place = f"file://{link.parent}" if scheme else str(link)
+    key = made(place)
+    assert KeyFile.load(real.read_bytes()).find(key) is not None
+    revoke(place, "ci")
+    assert KeyFile.load(real.read_bytes()).keys == ()
+    assert link.is_symlink()
+
+
+def test_a_home_that_there_is_not_is_a_place_that_there_is_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert listed("~nobody of this name/keys.json") == ()
+    made("~nobody of this name/keys.json")
+    assert len(listed("~nobody of this name/keys.json")) == 1
+
+
 @pytest.mark.parametrize("data", [b"", b"[]", b'{"format":2,"keys":[]}', b'{"keys":[{"name":"ci"}]}', b"\xff"])
 def test_a_damaged_object_is_neither_read_nor_written_over(tmp_path: Path, data: bytes) -> None:
     place = tmp_path / "keys.json"
@@ -145,11 +185,14 @@ def test_a_damaged_object_is_neither_read_nor_written_over(tmp_path: Path, data:
     assert place.read_bytes() == data
 
 
-def test_a_time_that_there_is_not_makes_a_damaged_object(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "written", [{"expires": "2026-13-45T12:00:00Z"}, {"limit": "0/min"}, {"scopes": ["two words"]}, {"scopes": []}]
+)
+def test_what_no_key_was_made_with_makes_a_damaged_object(tmp_path: Path, written: dict[str, object]) -> None:
     place = tmp_path / "keys.json"
     made(str(place))
     record = json.loads(place.read_text())
-    record["keys"][0]["expires"] = "2026-13-45T12:00:00Z"
+    record["keys"][0] |= written
     with pytest.raises(BedivereError) as caught:
         KeyFile.load(json.dumps(record).encode())
     assert caught.value.code is ErrorCode.KEYS_DAMAGED

@@ -6,15 +6,17 @@ import pytest
 
 from handler.access import limits
 from handler.access.limits import Buckets, Limit, parse_limit
+from handler.access.rereading import Moment
 from retrieval.errors import BedivereError, ErrorCode
 
 
 class Clock:
     def __init__(self) -> None:
         self.now = 1000.0
+        self.frozen = 0.0
 
-    def __call__(self) -> float:
-        return self.now
+    def __call__(self) -> Moment:
+        return Moment(self.now, self.now + self.frozen)
 
 
 @pytest.mark.parametrize(
@@ -56,6 +58,25 @@ def test_who_waits_as_long_as_told_may_ask_again() -> None:
     while not (wait := buckets.take("ci", limit)):
         pass
     clock.now += wait
+    assert buckets.take("ci", limit) == 0
+
+
+def test_who_waits_while_the_instance_is_frozen_may_ask_again_too() -> None:
+    clock = Clock()
+    buckets = Buckets(clock)
+    limit = Limit(1, 60)
+    assert [buckets.take("ci", limit) for _ in range(2)] == [0, 60]
+    clock.frozen += 60
+    assert buckets.take("ci", limit) == 0
+
+
+def test_a_clock_that_is_set_back_takes_nothing_away() -> None:
+    clock = Clock()
+    buckets = Buckets(clock)
+    limit = Limit(1, 60)
+    assert buckets.take("ci", limit) == 0
+    clock.frozen -= 86_400
+    clock.now += 60
     assert buckets.take("ci", limit) == 0
 
 

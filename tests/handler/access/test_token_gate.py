@@ -126,6 +126,12 @@ def test_each_subject_has_the_common_limit(token_server: TokenServer) -> None:
     assert [door.send(header).status for header in (one, one, two)] == [200, 429, 200]
 
 
+def test_a_subject_has_no_more_of_it_by_more_clients(token_server: TokenServer) -> None:
+    door = Door(token_server, caller_limit="1/min")
+    one, two = (bearer(token_server.token(AUDIENCE, sub="one", client_id=client)) for client in ("first", "second"))
+    assert [door.send(header).status for header in (one, two)] == [200, 429]
+
+
 def test_a_new_key_of_the_issuer_is_taken_without_a_restart(door: Door) -> None:
     assert door.send(bearer(door.tokens.token(AUDIENCE))).status == 200
     door.tokens.rotate()

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from retrieval.search.context import block, overview
 from retrieval.search.found import Found
 from retrieval.search.fusion import Ranked
-from retrieval.types import ContextReply, ContextRequest, Row
+from retrieval.types import ContextReply, ContextRequest, Row, SearchReply
 from tests.conftest import TableMaker
 from tests.retrieval.asking import DATABASE, ask, ask_context, index, retriever
 
@@ -167,6 +167,23 @@ def test_hits_of_a_table_of_others_show_nothing_that_hides(foreign: Path) -> Non
     assert (hit.path, hit.metadata) == ("ferry.md", {"owner": "harbour"})
     # By its id it is fetched, and so that is what it is.
     assert hit.id == f"one{HIDDEN}"
+
+
+def test_what_is_left_out_of_a_table_of_others_shows_nothing_that_hides(make_table: TableMaker) -> None:
+    folder = make_table(
+        {
+            "text": ["The ferry leaves at noon.", "The ferry left at ten."],
+            "path": [f"ferry{HIDDEN}.md", f"old{HIDDEN}.md"],
+            "status": ["final", "superseded"],
+        },
+        fts=["text"],
+    )
+    assert [one.path for one in ask(retriever(folder), "ferry").outdated_left_out or []] == ["old.md"]
+
+
+def test_the_versions_that_were_searched_show_nothing_that_hides() -> None:
+    reply = SearchReply(search_type="text", table="documents", hits=[], versions={f"harbour{HIDDEN}": f"3{HIDDEN}"})
+    assert reply.versions == {"harbour": "3"}
 
 
 def test_a_block_and_a_page_of_a_table_of_others_show_nothing_that_hides(foreign: Path) -> None:
