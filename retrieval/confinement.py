@@ -115,7 +115,8 @@ async def confine(table: Table, hidden: frozenset[str], text_column: str) -> Con
     """
     column = next((column for column in table.columns if column.name == COLUMN), None)
     if column is None:
-        return "all"
+        # Whether a column of another spelling was meant cannot be told.
+        return "none" if any(its.name.casefold() == COLUMN for its in table.columns) else "all"
     if column.kind != "text":
         return "none"
     meant = {_folded(name) for name in hidden}

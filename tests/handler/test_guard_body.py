@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from handler.guard import GATEWAY_SCOPE, GatewayFacts
 from tests.asgi import ask
 from tests.handler.guarded import HOST, JSON, MESSAGE, Inner, assert_refused, guard, send
 
@@ -158,6 +159,13 @@ def test_a_body_with_two_ends_is_400_and_the_connection_is_closed(inner: Inner) 
     assert_refused(reply, 400, "BODY_NOT_JSON")
     assert reply.header("connection") == "close"
     assert inner.scopes == []
+
+
+def test_the_body_of_an_event_has_its_end_whatever_its_headers_say(inner: Inner) -> None:
+    event = {GATEWAY_SCOPE: GatewayFacts(domain_name=None, stage=None)}
+    framing = [("content-length", str(len(MESSAGE))), ("transfer-encoding", "chunked")]
+    send(guard(inner), *framing, scope=event)
+    assert inner.bodies == [MESSAGE]
 
 
 def test_a_caller_who_hangs_up_is_not_answered_and_the_app_not_asked(inner: Inner) -> None:

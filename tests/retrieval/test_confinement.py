@@ -366,6 +366,11 @@ def test_a_table_whose_collections_are_no_text_is_there_for_nobody_who_may_not_s
     assert answer(folder, "lancedb_search", {"query": "one"}, HIDDEN).startswith(f"{ErrorCode.TABLE_NOT_FOUND}: ")
 
 
+def test_a_column_of_another_spelling_may_have_been_meant(make_table: TableMaker) -> None:
+    folder = make_table({"text": ["one", "two"], "Collection": ["hr", "docs"]}, fts=["text"])
+    assert answer(folder, "lancedb_search", {"query": "one"}, HIDDEN).startswith(f"{ErrorCode.TABLE_NOT_FOUND}: ")
+
+
 def test_a_table_without_collections_has_nothing_private(make_table: TableMaker) -> None:
     folder = make_table({"text": ["one", "two"]}, fts=["text"])
     assert len(json.loads(answer(folder, "lancedb_search", {"query": "one"}, HIDDEN))["hits"]) == 1
