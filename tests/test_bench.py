@@ -4,6 +4,7 @@
 # pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -193,6 +194,25 @@ def test_a_quick_run_of_indexing_shows_each_format_its_parts_and_the_transfers(
     assert moved["packed_bytes"] > 0
     assert {len(moved[name]) for name in ("publish", "upload", "sync", "download")} == {1}
     assert "MB unpacked" in shown
+
+
+@pytest.mark.parametrize(
+    ("changed", "reason"),
+    [
+        ({"code": "b"}, "code was changed between two runs"),
+        ({"reused": 9, "unchanged": False}, "9 of 10 files as they were"),
+        ({"chunks": 79}, "79 chunks after 80"),
+    ],
+)
+def test_a_second_run_that_reads_anything_anew_ends_the_bench_with_the_reason(
+    changed: dict[str, Any], reason: str
+) -> None:
+    first = index.Run(80, 10, 0, False, "a", 1.0, 1.0, 1.0, {})
+    again = replace(first, reused=10, unchanged=True)
+    index.check_again(first, again)
+
+    with pytest.raises(RuntimeError, match=reason):
+        index.check_again(first, replace(again, **changed))
 
 
 @pytest.mark.parametrize("suffix", [".html", ".rst"])
