@@ -47,7 +47,7 @@ export SAM_CLI_TELEMETRY := 0
 # Lambda takes no image with an attestation beside it: "image manifest, config or layer media type is not supported".
 export BUILDX_NO_DEFAULT_ATTESTATIONS := 1
 
-.PHONY: help setup run test lint types walls unit e2e fuzz audit baselines bench bench-cold bench-index bench-warm import-budget conformance format core kill-tests lock clean soak image image-size deploy destroy e2e-image
+.PHONY: help setup run test lint types walls unit e2e fuzz audit baselines bench bench-cold bench-docs bench-index bench-warm import-budget conformance format core kill-tests lock clean soak image image-size deploy destroy e2e-image
 
 help: ## What can be done here
 	@echo "Bedivere. Needs Python 3.11 or later, pip and make; everything else goes into .venv"
@@ -118,6 +118,9 @@ build/bench/rivals/.ready: requirements/bench.lock | $(READY)
 
 bench-index: setup ## What indexing costs, in parts, and publishing and syncing beside plain transfers (BENCH_ARGS='--sizes 10000')
 	$(BIN)/python -m tests.bench.index $(BENCH_ARGS)
+
+bench-docs: setup ## The figures that --json of the benches wrote, into the tables of docs/performance.md (REPORTS='FILE ...')
+	$(BIN)/python -m tests.bench.docs $(REPORTS)
 
 soak: setup ## The function under load while releases flip and stores fail, each answer checked (MINUTES=4, SEED=1)
 	$(BIN)/python -m tests.soak --minutes $(MINUTES) --seed $(SEED)

@@ -4,6 +4,7 @@
 # pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -11,7 +12,7 @@ from xml.etree import ElementTree
 import pytest
 
 from retrieval.search.plan import MAX_QUERY_CHARS
-from tests.bench import cold, corpus, drawn, index, pages, rivals, warm
+from tests.bench import cold, corpus, docs, drawn, index, pages, rivals, warm
 from tests.bench.__main__ import QUICK, main
 from tests.bench.timing import Cost, Spread, interleave
 from tests.bench.warm_report import Aim, Calls
@@ -195,6 +196,25 @@ def test_a_quick_run_of_indexing_shows_each_format_its_parts_and_the_transfers(
     assert "MB unpacked" in shown
 
 
+@pytest.mark.parametrize(
+    ("changed", "reason"),
+    [
+        ({"code": "b"}, "code was changed between two runs"),
+        ({"reused": 9, "unchanged": False}, "9 of 10 files as they were"),
+        ({"chunks": 79}, "79 chunks after 80"),
+    ],
+)
+def test_a_second_run_that_reads_anything_anew_ends_the_bench_with_the_reason(
+    changed: dict[str, Any], reason: str
+) -> None:
+    first = index.Run(80, 10, 0, False, "a", 1.0, 1.0, 1.0, {})
+    again = replace(first, reused=10, unchanged=True)
+    index.check_again(first, again)
+
+    with pytest.raises(RuntimeError, match=reason):
+        index.check_again(first, replace(again, **changed))
+
+
 @pytest.mark.parametrize("suffix", [".html", ".rst"])
 def test_pages_of_every_format_say_what_the_markdown_says(suffix: str) -> None:
     markdown = corpus.document(7)
@@ -259,3 +279,30 @@ def test_measures_take_turns_and_each_comes_first_in_its_turn() -> None:
 def test_a_spread_of_one_measurement_is_that_measurement() -> None:
     assert Spread.of([3.0]) == Spread(3.0, 3.0, 3.0)
     assert Spread.of([1.0, 2.0, 3.0, 4.0, 5.0]) == Spread(2.0, 3.0, 4.0)
+
+
+def test_figures_of_a_run_go_into_the_rows_that_have_them_and_nothing_else_changes() -> None:
+    costs = [{"wall": 2.0, "cpu": 1.0}]
+    moved = {"sync": costs, "download": costs, "publish": costs * 2, "upload": [{"wall": 1.0, "cpu": 1.0}] * 2}
+    page = "Sync | is prose\n| Sync | 9 | 9 | 9 | 1.2: reached |\n| Publish |  |  |  |  |\n| Other | 1 |\n"
+
+    rows = docs.rows_of({"indexed": [], "transfers": moved})
+
+    assert docs.renewed(page, rows) == (
+        "Sync | is prose\n| Sync | 2.00 | 2.00 | 1.00 (1.00 to 1.00) | 1.2: reached |\n"
+        "| Publish | 2.00 | 1.00 | 2.00 (2.00 to 2.00) |  |\n| Other | 1 |\n"
+    )
+
+
+def test_every_row_that_a_run_has_figures_for_is_in_the_page() -> None:
+    calls = [
+        {"name": name, "chunks": 1_000, "cpu_p50": 1.0, "cpu_p99": 2.0}
+        for name in (*warm.SLOW, "text", "tantivy", "fetch", "vector, 384", "hybrid, 1536")
+    ]
+    crowds = [{"kind": kind, "calls_a_second": 1.0, "server_ms": 1.0, "python_ms": 1.0} for kind in ("text", "hybrid")]
+
+    rows = docs.rows_of({"calls": calls, "throughput": crowds})
+
+    page = docs.PAGE.read_text(encoding="utf-8")
+    assert len(rows) == len(calls) + len(crowds)
+    assert [row for row in rows if f"\n| {row} | " not in page] == []

@@ -16,7 +16,6 @@ from handler.cli.terminal import DB_HELP, ExitCode, fail, print_whole
 from handler.cli.waiting import ready
 from retrieval.errors import BedivereError, ErrorCode
 from retrieval.notes import counted
-from retrieval.retriever import Retriever
 from retrieval.settings import Settings, load_settings
 from retrieval.types import SearchType
 
@@ -112,6 +111,7 @@ async def _measure(settings: Settings, asking: Asking, *, quiet: bool) -> Report
     from dataclasses import replace
 
     from retrieval.evaluation.measuring import measure
+    from retrieval.retriever import Retriever
 
     dataset = (await ready(Retriever(settings))).dataset
     errors = Console(stderr=True, highlight=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Sequence
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 from rich.console import Console
@@ -16,10 +16,11 @@ from handler.cli.waiting import ready
 from handler.cli.wording import in_own_words
 from retrieval.errors import BedivereError, ErrorCode
 from retrieval.notes import Nothing
-from retrieval.retriever import Retriever
-from retrieval.search.snippet import matched_spans
 from retrieval.settings import load_settings
 from retrieval.types import Hit, Narrowing, SearchReply, SearchRequest, SearchType
+
+if TYPE_CHECKING:
+    from retrieval.retriever import Retriever
 
 _CONDITION: Final = re.compile(r"(?P<field>[^=!<>]+)(?P<comparison>!=|>=|<=|=)(?P<value>.*)", re.DOTALL)
 _COMPARISONS: Final = {"=": "eq", "!=": "neq", ">=": "gte", "<=": "lte"}
@@ -80,6 +81,9 @@ def search(
 
     Nothing found is an answer: it prints so and exits with 0.
     """
+    # Imported here, because it loads what reads tables, and other commands should not wait for that.
+    from retrieval.retriever import Retriever
+
     try:
         settings = load_settings(database=db)
         request = SearchRequest(
@@ -137,6 +141,8 @@ async def _search(retriever: Retriever, request: SearchRequest) -> SearchReply:
 
 
 def _print(reply: SearchReply, question: str, *, explain: bool) -> None:
+    from retrieval.search.snippet import matched_spans
+
     console = Console(highlight=False, soft_wrap=True)
     for one in reply.corrections:
         console.print(Text(f"Read {_shown(one.written)} as {_shown(one.read)}.", style="yellow"))

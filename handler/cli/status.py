@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -16,9 +16,11 @@ from handler.cli.waiting import ready
 from handler.cli.wording import in_own_words
 from retrieval.errors import BedivereError
 from retrieval.notes import counted
-from retrieval.retriever import Retriever
 from retrieval.settings import Settings, load_settings
-from retrieval.status_reply import ReleaseStatus, StatusReply, TableStatus, VectorsStatus
+
+if TYPE_CHECKING:
+    from retrieval.retriever import Retriever
+    from retrieval.status_reply import ReleaseStatus, StatusReply, TableStatus, VectorsStatus
 
 
 def status(
@@ -33,6 +35,9 @@ def status(
     A release that is not on this machine's disk is fetched first, as the server would. Exits with 1 where nothing can
     be served.
     """
+    # Imported here, because it loads what reads tables, and other commands should not wait for that.
+    from retrieval.retriever import Retriever
+
     try:
         settings = load_settings(database=db)
         reply = asyncio.run(_status(Retriever(settings)))

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import logging
 import math
+from typing import TYPE_CHECKING
 
 from retrieval.errors import BedivereError
-from retrieval.retriever import Retriever
+
+if TYPE_CHECKING:
+    from retrieval.retriever import Retriever
 
 
 async def ready(retriever: Retriever) -> Retriever:

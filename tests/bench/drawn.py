@@ -60,6 +60,8 @@ _OF_THE_TOPIC: Final = 0.35
 """Of a chunk's words, those that are changed for one as frequent that belongs to its document's topic."""
 
 _BLOCK: Final = 20_000
+_SAMPLED: Final = 64
+"""Rows by which a kept table is known to be what would be drawn today."""
 _EMBEDDED_WORDS: Final = 24
 _TOPIC_SHARE: Final = 0.7
 
@@ -220,13 +222,22 @@ class _Counts:
     identifiers: list[str] = field(default_factory=list[str])
     documents: CatalogBuilder = field(default_factory=CatalogBuilder)
 
+    def take(self, block: Block, batch: pa.RecordBatch) -> None:
+        """The first rows of `block`, as `batch` has them."""
+        self.words += block.counted(batch.num_rows)
+        self.identifiers += [block.identifier(place) for place in range(3, batch.num_rows, 4)]
+        self.documents.add(batch)
+
     def save(self, place: Path, size: int) -> None:
         folder = place / COMPANIONS
         folder.mkdir()
-        (folder / CATALOG_FILE).write_bytes(self.documents.to_bytes())
-        (folder / VOCABULARY_FILE).write_bytes(self._vocabulary(size))
+        (folder / CATALOG_FILE).write_bytes(self.catalog())
+        (folder / VOCABULARY_FILE).write_bytes(self.vocabulary(size))
 
-    def _vocabulary(self, size: int) -> bytes:
+    def catalog(self) -> bytes:
+        return self.documents.to_bytes()
+
+    def vocabulary(self, size: int) -> bytes:
         # The builder's format; of a stem's forms the sum stands for the chunks that hold any of them.
         forms: dict[str, list[tuple[str, int]]] = {}
         for word, count in zip(words(), self.words.tolist(), strict=True):
@@ -249,9 +260,7 @@ def _make(folder: Path, size: int) -> None:
     def batches() -> Generator[pa.RecordBatch]:
         for block, rows in blocks(size):
             batch = block.batch(rows)
-            counts.words += block.counted(rows)
-            counts.identifiers += [block.identifier(place) for place in range(3, rows, 4)]
-            counts.documents.add(batch)
+            counts.take(block, batch)
             yield batch
 
     _write(folder, batches(), SCHEMA, _provenance(size, None))
@@ -363,7 +372,18 @@ def _of_topic(ids: Ids, topics: Ids) -> Ids:
     return np.minimum(ids // _TOPICS * _TOPICS + topics[:, None], len(words()) - 1)
 
 
+@cache
 def _fingerprint() -> str:
-    """Changes whenever the same size would give other rows or indexes."""
-    parts = (version("lancedb"), repr(lance.FULL_TEXT), Path(__file__).read_text(encoding="utf-8"))
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
+    """Changes whenever the same size would give other rows or indexes: known by a few rows and what is made of them."""
+    block, counts = Block(0), _Counts()
+    batch = block.batch(_SAMPLED)
+    counts.take(block, batch)
+    digest = hashlib.sha256(repr((version("lancedb"), lance.FULL_TEXT)).encode())
+    for part in (
+        batch.serialize(),
+        block.vectors(_SAMPLED, 16).tobytes(),
+        counts.vocabulary(_SAMPLED),
+        counts.catalog(),
+    ):
+        digest.update(part)
+    return digest.hexdigest()[:12]

@@ -54,7 +54,11 @@ class Run:
 
     chunks: int
     files: int
+    reused: int
+    """Files that had not changed."""
     unchanged: bool
+    code: str
+    """The fingerprint of the indexer's own code, of which rows are made."""
     seconds: float
     cpu: float
     peak_mb: float
@@ -68,7 +72,8 @@ class Indexed:
     suffix: str
     first: Run
     again: Run
-    alone: Run
+    alone: Run | None
+    """Of the smallest folder only: it takes as long as all else together."""
     parts: dict[str, Cost]
 
 
@@ -86,10 +91,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     output.width = max(output.width, 150)
     indexed: list[Indexed] = []
     if options.only != "transfers":
-        for size in options.sizes or extent.sizes:
+        sizes = options.sizes or extent.sizes
+        for size in sizes:
             for suffix in options.formats:
                 errors.print(f"Indexing {size:,} chunks of {suffix} …", markup=False)
-                indexed.append(_indexed(size, suffix))
+                indexed.append(_indexed(size, suffix, alone=size == min(sizes)))
     moved: Transfers | None = None
     if options.only != "indexing":
         errors.print("Publishing and syncing …")
@@ -110,17 +116,28 @@ def main(arguments: Sequence[str] | None = None) -> None:
         options.json.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
 
 
-def _indexed(size: int, suffix: str) -> Indexed:
+def _indexed(size: int, suffix: str, *, alone: bool) -> Indexed:
     with ExitStack() as stack:
         room = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bedivere-bench-")))
         pages.write(room / "source", size, suffix)
         first = _run(room / "source", room / "database")
         again = _run(room / "source", room / "database")
-        if again.chunks != first.chunks or not again.unchanged:
-            raise RuntimeError("The second run found a changed folder")
-        alone = _run(room / "source", room / "alone", workers=1)
+        check_again(first, again)
+        by_one = _run(room / "source", room / "alone", workers=1) if alone else None
         (room / "apart").mkdir()
-        return Indexed(suffix, first, again, alone, apart(room / "source", room / "apart"))
+        return Indexed(suffix, first, again, by_one, apart(room / "source", room / "apart"))
+
+
+def check_again(first: Run, again: Run) -> None:
+    """Raises RuntimeError where the second run over a folder did more than to look at it, and says what it did."""
+    if again.code != first.code:
+        # Rows of other code are not reused: rightly so, and nothing that can be compared.
+        raise RuntimeError("The indexer's code was changed between two runs: leave it alone, and start the bench again")
+    if again.chunks != first.chunks or not again.unchanged:
+        raise RuntimeError(
+            f"The second run found a changed folder: {again.reused:,} of {first.files:,} files as they were, "
+            f"{again.chunks:,} chunks after {first.chunks:,}"
+        )
 
 
 def _run(source: Path, database: Path, workers: int | None = None) -> Run:
@@ -144,6 +161,7 @@ def _show_runs(indexed: Sequence[Indexed], output: Console) -> None:
         "writing",
         "indexing",
         "again",
+        "its CPU",
         "of the first",
         "peak, MB",
     )
@@ -154,12 +172,13 @@ def _show_runs(indexed: Sequence[Indexed], output: Console) -> None:
             f"{run.files:,} {one.suffix}",
             f"{run.chunks:,}",
             f"{run.chunks / run.seconds:,.0f}",
-            f"{one.alone.chunks / one.alone.seconds:,.0f}",
+            f"{one.alone.chunks / one.alone.seconds:,.0f}" if one.alone else "",
             f"{run.seconds:.1f}",
             f"{run.cpu:.1f}",
             *(f"{run.stages[name]:.1f}" for name in ("Reading documents", "Writing the table", "Indexing")),
             f"{one.again.seconds:.2f}",
-            f"{one.again.seconds / run.seconds:.4f}",
+            f"{one.again.cpu:.2f}",
+            f"{one.again.cpu / run.cpu:.3f}",
             f"{run.peak_mb:.0f}",
         )
     output.print(table)

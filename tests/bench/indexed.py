@@ -8,7 +8,7 @@ import sys
 import time
 from pathlib import Path
 
-from retrieval.indexing.build import build_table
+from handler.lean import wait_with_remote_catalogs
 from retrieval.indexing.job import Options, Quiet
 
 
@@ -27,6 +27,11 @@ class Stages(Quiet):
 
 
 def main() -> None:
+    # As the command does, of which this is all but its progress.
+    wait_with_remote_catalogs()
+    from retrieval.indexing import rows
+    from retrieval.indexing.build import build_table
+
     source, database = map(Path, sys.argv[1:3])
     workers = int(sys.argv[3]) if len(sys.argv) > 3 else None
     stages = Stages()
@@ -36,7 +41,9 @@ def main() -> None:
     report = {
         "chunks": summary.chunks,
         "files": summary.files,
+        "reused": summary.reused,
         "unchanged": summary.unchanged,
+        "code": rows.fingerprint(),
         "seconds": summary.seconds,
         "cpu": used.user + used.system + used.children_user + used.children_system,
         "stages": by_stage,

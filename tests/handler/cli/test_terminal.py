@@ -102,3 +102,11 @@ def test_without_its_extra_the_command_line_names_it() -> None:
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith("EXTRA_NOT_INSTALLED: ")
     assert "pip install 'bedivere[index]'" in done.stderr
+
+
+def test_a_command_that_searches_nothing_waits_for_nothing_that_does() -> None:
+    script = "import sys, handler.cli; print({'pyarrow', 'lancedb', 'retrieval.retriever'} & sys.modules.keys())"
+
+    loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+
+    assert loaded.stdout == "set()\n"
