@@ -109,8 +109,8 @@ def models_built_late() -> Generator[None]:
 @contextmanager
 def only_to_serve() -> Generator[None]:
     """Within, imports load what a server needs of the MCP SDK, of pyarrow and of pydantic, and no more."""
-    # Its clients, and a second way to write servers.
-    wait_with("mcp", "mcp.server")
+    # Its clients, and a second way to write servers; and the stemmers of thirty languages, of which one is asked.
+    wait_with("mcp", "mcp.server", "snowballstemmer")
     # pyarrow and the SDK do without: they ask for numpy to convert arrays, and for uvicorn to be told when it stops.
     with without("numpy", "uvicorn"), models_built_late():
         yield

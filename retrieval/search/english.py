@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
 
@@ -42,6 +42,7 @@ _SPELLINGS: Final = tuple(
 )
 
 
+@lru_cache(maxsize=4096)
 def stem(word: str) -> str:
     """The stem of `word`, a folded token in lower case, by Snowball's English algorithm: what the index keeps of it."""
     return cast("str", _stemmer().stemWord(word))
@@ -68,7 +69,7 @@ def english_words() -> frozenset[str]:
 
 
 def _stemmer() -> EnglishStemmer:
-    # Its package imports the stemmers of thirty languages, which most questions do not need.
+    # Imported where it is used: a server that is asked for its tools alone needs none.
     from snowballstemmer.english_stemmer import EnglishStemmer
 
     # One a call: it keeps the word it works on in itself, and threads share this module.

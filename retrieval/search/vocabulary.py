@@ -7,8 +7,10 @@ nor digit, and both stem by Snowball's English algorithm. `retrieval.indexing.vo
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final, Literal, TypeAlias
 
 from retrieval.search import text as lexicon
@@ -40,6 +42,8 @@ MAX_TOKEN: Final = 64
 """Characters of the longest token that is counted; what is longer is data, not a word."""
 
 TOKEN: Final = re.compile(r"[^\W_]+")
+# A name, its chunks, and the forms of a stem with theirs; possessive, so that a file is read once, and no name twice.
+_LINES: Final = re.compile(r"(?:([^\t\n]++)\t[0-9]++(?:\t[^\t\n ]++ [0-9]++)*+\n(?!\1\t))*+")
 _DIGITS: Final = re.compile(r"\d+")
 
 # Below this a word has too many neighbours, and what is near it is most often another word.
@@ -88,29 +92,20 @@ def tokens(text: str) -> Iterator[re.Match[str]]:
 class Vocabulary:
     """The stems of one table with the number of chunks that hold each, the forms they were written in, and identifiers.
 
-    `forms` are by form in lower case: its stem and chunks; `identifiers` by identifier in lower case: as written, and
-    its chunks. `left_out` is the chunks of the commonest stem that was left out; 0 where all are here.
+    `stems` and `identifiers` are their lines of the file, those of stems in order. Most questions ask for a few stems,
+    which are looked up in them; the rest is read when the first mistake or the first identifier wants it. `left_out` is
+    the chunks of the commonest stem that was left out; 0 where all are here.
     """
 
-    __slots__ = ("_forms", "_identifiers", "_stems", "chunks", "left_out")
-
-    def __init__(
-        self,
-        chunks: int,
-        left_out: int,
-        stems: dict[str, int],
-        forms: dict[str, tuple[str, int]],
-        identifiers: dict[str, tuple[str, int]],
-    ) -> None:
+    def __init__(self, chunks: int, left_out: int, stems: list[str], identifiers: list[str]) -> None:
         self.chunks: Final = chunks
         self.left_out: Final = left_out
-        self._stems = stems
-        self._forms = Neighbours(forms)
-        self._identifiers = Neighbours(identifiers)
+        self._stem_lines = stems
+        self._identifier_lines = identifiers
 
     @classmethod
     def load(cls, data: bytes) -> Vocabulary:
-        """Reads what `VocabularyBuilder.to_bytes` wrote. Raises `ValueError` where it is damaged."""
+        """Checks what `VocabularyBuilder.to_bytes` wrote, and keeps it. Raises `ValueError` where it is damaged."""
         if len(data) > MAX_BYTES:
             raise ValueError("the vocabulary is larger than one is written")
         head, _, body = data.decode().partition("\n")
@@ -119,26 +114,35 @@ class Vocabulary:
         whole = len(lines) == stem_count + identifier_count + 1 and not lines.pop()
         if not whole or stem_count > MAX_STEMS or identifier_count > MAX_IDENTIFIERS:
             raise ValueError("the vocabulary is cut")
-        stems: dict[str, int] = {}
+        stems = lines[:stem_count]
+        if not _LINES.fullmatch(body) or stems != sorted(stems):
+            raise ValueError("the vocabulary has a line that is none, out of its order or there twice")
+        return cls(chunks, left_out, stems, lines[stem_count:])
+
+    @cached_property
+    def _forms(self) -> Neighbours:
+        """By form, in lower case: its stem and chunks."""
         forms: dict[str, tuple[str, int]] = {}
-        for line in lines[:stem_count]:
-            name, frequency, *written = line.split("\t")
-            stems[name] = int(frequency)
+        for line in self._stem_lines:
+            name, _, *written = line.split("\t")
             for form in written:
                 spelt, _, times = form.partition(" ")
                 forms[spelt] = (name, int(times))
+        return Neighbours(forms)
+
+    @cached_property
+    def _identifiers(self) -> Neighbours:
+        """By identifier in lower case: as written, and its chunks."""
         identifiers: dict[str, tuple[str, int]] = {}
-        for line in lines[stem_count:]:
+        for line in self._identifier_lines:
             written, _, frequency = line.partition("\t")
             identifiers[written.lower()] = (written, int(frequency))
-        if len(stems) != stem_count:
-            raise ValueError("the vocabulary names a stem twice")
-        return cls(chunks, left_out, stems, forms, identifiers)
+        return Neighbours(identifiers)
 
     @property
     def words(self) -> int:
         """How many it knows, all forms of one counted once."""
-        return len(self._stems)
+        return len(self._stem_lines)
 
     @staticmethod
     def words_in(data: bytes) -> int:
@@ -147,10 +151,11 @@ class Vocabulary:
 
     def frequency(self, word: str) -> int:
         """Chunks that hold a form of `word`, one token; 0 where the index does not know it."""
-        plain = lexicon.fold(word).lower()
-        known = self._forms.words.get(plain)
-        # Most words of a question are forms that were indexed: the stemmer need not even be imported for them.
-        return self._stems.get(known[0] if known else stem(plain), 0)
+        begins = f"{stem(lexicon.fold(word).lower())}\t"
+        place = bisect_left(self._stem_lines, begins)
+        if place == len(self._stem_lines) or not self._stem_lines[place].startswith(begins):
+            return 0
+        return int(self._stem_lines[place].split("\t", 2)[1])
 
     def holds_identifier(self, name: str) -> bool:
         """Whether a chunk holds `name` as an identifier; False also for one of the rarest in a table of very many."""

@@ -203,6 +203,10 @@ def test_any_question_is_answered_and_only_corrected_words_change(question: str)
         b"bedivere-vocabulary\t1\t1\t0\t2\t0\nkey\t1\n",
         b"bedivere-vocabulary\t1\t1\t0\t1\t0\nkey\tone\n",
         b"bedivere-vocabulary\t1\t1\t0\t2\t0\nkey\t1\nkey\t1\n",
+        b"bedivere-vocabulary\t1\t1\t0\t2\t0\nlock\t1\nkey\t1\n",
+        b"bedivere-vocabulary\t1\t1\t0\t1\t0\nkey\t1\tkeys\n",
+        b"bedivere-vocabulary\t1\t1\t0\t1\t0\nkey\t1\tkeys many\n",
+        b"bedivere-vocabulary\t1\t1\t0\t0\t1\nsync-wave\tone\n",
         b"bedivere-vocabulary\t1\t1\t0\t999999999\t0\n",
     ],
 )
