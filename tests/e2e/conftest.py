@@ -15,6 +15,8 @@ import pytest
 
 from tests.conftest import SETTINGS_PREFIXES
 from tests.e2e.heard import HEARD
+from tests.e2e.listening import free_ports
+from tests.token_server import TokenServer
 
 BEDIVERE = [sys.executable, "-m", "handler.cli"]
 _URL = re.compile(r"http://\S+/\S+")
@@ -79,6 +81,17 @@ def serving(*options: str, **settings: str) -> Generator[str]:
             log.seek(0)
             # For pytest to show with a failure.
             sys.stderr.write(log.read())
+
+
+@contextmanager
+def serving_with_tokens(issuer: TokenServer, database: Path) -> Generator[str]:
+    """`serving` of `database` for who has a token that `issuer` made for it."""
+    (port,) = free_ports(1)
+    own = f"http://127.0.0.1:{port}/mcp"
+    settings = {"BEDIVERE_ACCESS": "jwt", "BEDIVERE_JWT_ISSUER": issuer.issuer, "BEDIVERE_JWT_AUDIENCE": own}
+    with serving(str(port), "--db", str(database), **settings) as url:
+        assert url == own
+        yield url
 
 
 @pytest.fixture(scope="session")
