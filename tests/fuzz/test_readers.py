@@ -152,7 +152,7 @@ ENTRIES: Final = {
         *("date: 1 May 2024\n", "date: Feb 30, 2024\n"),
         *("date: 2024-2-3\n", "date: 2024-13-45\n", "updated: {a: b}\n"),
         *("# c\n", "  go on\n", "- a\n", "? [k]\n: v\n", "a: |\n"),
-        *("<<: *a\n", "a: &a [*a]\n", "a: [\n", "\ta: b\n", "é: \x07\n"),
+        *("<<: *a\n", "a: &a [*a]\n", "a: [\n", "\ta: b\n", "é: \u202e\n"),
         *("a: !!python/object:os.system x\n", "title: >-\n  a\n  b\n", "!"),
         *("%YAML 1.1\n", "status: Final # c\n", "...\n"),
     ),
