@@ -144,7 +144,7 @@ class ReleasedDataset:
         self._serving: Serving | None = None
         self._attempt: Attempt | None = None
         self._failure: BedivereError | None = None
-        self._due = 0.0
+        self._due = self._due_by_the_clock = 0.0
         self._failures_in_row = 0
         self._syncs = 0
         self._failures = 0
@@ -204,7 +204,8 @@ class ReleasedDataset:
         with self._lock:
             if self._attempt is not None:
                 return self._attempt
-            if time.monotonic() < self._due:
+            # Of an instance that was frozen the monotonic clock may have stood still, and the other may be set.
+            if time.monotonic() < self._due and time.time() < self._due_by_the_clock:
                 return None
             attempt = self._attempt = Attempt()
         # It must not be cancelled with the call that waits for it.
@@ -245,6 +246,7 @@ class ReleasedDataset:
                 self._due = time.monotonic() + max(pause, self._settings.refresh_seconds if before else 0)
                 self._failures_in_row += 1
                 self._failures += 1
+            self._due_by_the_clock = time.time() + self._due - time.monotonic()
         if swapped and before is not None and fresh is not None and before.folder != fresh.folder:
             from retrieval.release.disk import clear_later
 

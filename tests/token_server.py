@@ -84,12 +84,13 @@ class _User:
 
 
 class TokenServer:
-    """A running server: its issuer, its key, and how often each of its pages was asked for."""
+    """A running server: its issuer, its key, what it was asked for, and the tokens that clients got of it."""
 
     def __init__(self, url: str) -> None:
         self.issuer = url
         self.keys = KeySet([RSAKey.generate_key(2048, {"kid": "first", "use": "sig", "alg": "RS256"})])
         self.asked: list[str] = []
+        self.issued: list[str] = []
         self.clients = {CLIENT_ID: _Client(client_id=CLIENT_ID, client_secret=CLIENT_SECRET, redirect_uris=[])}
         self.codes: dict[str, _Code] = {}
 
@@ -116,12 +117,13 @@ class TokenServer:
     def app(self) -> Flask:
         app = Flask(__name__)
 
-        def forget(token: object, request: object) -> None:
-            """A JWT is kept by nobody but its holder."""
-            del token, request
-
-        server = AuthorizationServer(app, query_client=self.clients.get, save_token=forget)
         tokens = self
+
+        def keep(token: dict[str, Any], request: object) -> None:
+            del request
+            tokens.issued.append(token["access_token"])
+
+        server = AuthorizationServer(app, query_client=self.clients.get, save_token=keep)
 
         class Tokens(JWTBearerTokenGenerator):
             def get_jwks(self) -> KeySet:

@@ -174,6 +174,7 @@ def _function_environment(tree: ImageTree, environment: Mapping[str, str]) -> di
         "AWS_LAMBDA_FUNCTION_MEMORY_SIZE": "1769",
         "AWS_LAMBDA_FUNCTION_TIMEOUT": str(TIMEOUT_SECONDS),
         "AWS_REGION": "eu-west-1",
+        "BEDIVERE_LOG_LEVEL": "debug",
         "AWS_SECRET_ACCESS_KEY": planted.AWS_SECRET,
         "AWS_SESSION_TOKEN": planted.AWS_TOKEN,
         "LAMBDA_TASK_ROOT": str(tree.task),

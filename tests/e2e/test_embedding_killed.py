@@ -12,6 +12,7 @@ from pathlib import Path
 import lancedb
 import pytest
 
+from tests import planted
 from tests.embedding_server import EmbeddingServer
 
 pytestmark = pytest.mark.e2e
@@ -42,7 +43,7 @@ def source(tmp_path: Path) -> Path:
 
 
 def started(source: Path, database: Path, server: EmbeddingServer) -> subprocess.Popen[bytes]:
-    environment = {**os.environ, **server.environment()}
+    environment = {**os.environ, **server.environment(), "OPENAI_API_KEY": planted.EMBEDDING_KEY}
     return subprocess.Popen(
         [sys.executable, "-c", RUN, str(source), str(database)], env=environment, stderr=subprocess.PIPE
     )

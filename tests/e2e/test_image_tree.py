@@ -17,14 +17,13 @@ from retrieval.indexing.build import build_table
 from retrieval.indexing.job import Options
 from retrieval.provider import Endpoint
 from retrieval.settings import load_settings
+from tests import planted
 from tests.e2e.emulator import emulated
 from tests.e2e.image_tree import ImageTree, image_tree
 from tests.embedding_server import MODEL, EmbeddingServer
 from tests.s3_server import S3Server
 
 pytestmark = pytest.mark.e2e
-
-KEY = "sk-of-the-image"
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +38,7 @@ def embedded(embedding_server: EmbeddingServer, tmp_path: Path) -> Path:
     (tmp_path / "docs" / "keys.md").write_text("# Keys\n\nRotate the signing key every ninety days.\n")
     endpoint = Endpoint(load_settings(openai_base_url=embedding_server.url, embedding_model=MODEL))
     build_table(Options(tmp_path / "docs", tmp_path / "database", embed=True, endpoint=endpoint))
-    embedding_server.key = KEY
+    embedding_server.key = planted.EMBEDDING_KEY
     return tmp_path / "database"
 
 
@@ -61,7 +60,7 @@ def test_it_embeds_the_question_with_a_key_from_secrets_manager(
     aws = {name: value for name, value in s3.environment.items() if name != "AWS_ENDPOINT_URL_S3"}
     connect = cast("Any", boto3.client)
     client = connect("secretsmanager", endpoint_url=s3.endpoint, region_name=aws["AWS_DEFAULT_REGION"])
-    arn: str = client.create_secret(Name="key", SecretString=KEY)["ARN"]
+    arn: str = client.create_secret(Name="key", SecretString=planted.EMBEDDING_KEY)["ARN"]
     environment = {
         **aws,
         **embedding_server.environment(),
@@ -75,7 +74,7 @@ def test_it_embeds_the_question_with_a_key_from_secrets_manager(
     assert found.structured_content is not None
     assert found.structured_content["searchType"] == "hybrid"
     assert [hit["path"] for hit in found.structured_content["hits"]] == ["keys.md"]
-    assert embedding_server.keys[-1] == f"Bearer {KEY}"
+    assert embedding_server.keys[-1] == f"Bearer {planted.EMBEDDING_KEY}"
 
 
 def test_the_public_api_of_lancedb_is_not_there_and_the_refusal_says_how_to_have_it(

@@ -17,8 +17,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.auth import AuthorizationCodeResult, OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
 from pydantic import AnyUrl
 
-from tests.e2e.conftest import serving
-from tests.e2e.listening import free_ports
+from tests.e2e.conftest import serving_with_tokens
 from tests.token_server import CLIENT_ID, CLIENT_SECRET, TokenServer, running_token_server
 
 pytestmark = [pytest.mark.anyio, pytest.mark.e2e]
@@ -61,12 +60,7 @@ def issuer() -> Iterator[TokenServer]:
 
 @pytest.fixture(scope="module")
 def url(issuer: TokenServer, handbook: Path) -> Iterator[str]:
-    """A server that takes tokens of `issuer` for itself."""
-    (port,) = free_ports(1)
-    own = f"http://127.0.0.1:{port}/mcp"
-    settings = {"BEDIVERE_ACCESS": "jwt", "BEDIVERE_JWT_ISSUER": issuer.issuer, "BEDIVERE_JWT_AUDIENCE": own}
-    with serving(str(port), "--db", str(handbook), **settings) as served:
-        assert served == own
+    with serving_with_tokens(issuer, handbook) as served:
         yield served
 
 

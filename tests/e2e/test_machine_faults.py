@@ -30,6 +30,16 @@ pytestmark = pytest.mark.e2e
 PATIENCE_SECONDS = 60
 # A mount of its own process: the machine does not see it.
 MOUNTED = 'mount -t tmpfs -o "$1" tmpfs "$2" && shift 2 && exec "$@"'
+NOBODY = 990
+# As on Lambda: all but one folder is read-only, for a user without rights; here he may read what only its owner may,
+# since the code lies where it lies.
+UNPRIVILEGED = """
+mount -o remount,bind,ro / && mount --bind "$1" "$1" && mount -o remount,bind,ro "$1" || exit
+mount -t tmpfs -o mode=1777 tmpfs "$2" && shift 2 || exit
+reading=-all,+dac_read_search
+exec setpriv --reuid 990 --regid 990 --clear-groups --no-new-privs \\
+    --bounding-set=$reading --inh-caps=$reading --ambient-caps=$reading "$@"
+"""
 
 
 def may_mount() -> bool:
@@ -105,6 +115,33 @@ def test_a_full_or_read_only_tmp_is_told_by_each_call_and_ends_nothing_where_roo
     assert str(small) not in str(said)
     assert len(processes) == 1
     assert smoke == 405
+
+
+@pytest.mark.skipif(not may_mount(), reason="only root may take its rights away")
+def test_a_user_without_rights_on_a_disk_that_cannot_be_written_is_served_where_root_may_mount(
+    tmp_path: Path, s3: S3Server, bucket: str
+) -> None:
+    store, writable = f"s3://{bucket}", tmp_path / "writable"
+    writable.mkdir()
+    publish(tmp_path, store, 1)
+    wrapper = ["unshare", "--mount", "sh", "-c", UNPRIVILEGED, "sh", str(tmp_path), str(writable)]
+    tried = subprocess.run(
+        [*wrapper, "sh", "-c", 'touch "$1" || touch "$2" && id -u', "sh", tmp_path / "file", writable / "file"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "Read-only file system" in tried.stderr
+    assert tried.stdout == f"{NOBODY}\n"
+
+    settings = environment(s3, store, writable / "releases", TMPDIR=str(writable), HOME="/nonexistent")
+    with emulated(settings, tmp_path, wrapper=wrapper) as function:
+        until(lambda: edition(called(function)), 1)
+        publish(tmp_path, store, 2)
+        until(lambda: edition(called(function)), 2)
+        (process,) = function.process_ids()
+        assert f"Uid:\t{NOBODY}\t{NOBODY}\t" in Path(f"/proc/{process}/status").read_text()
+        assert [line for line in function.lines() if line.get("level") in {"WARNING", "ERROR"}] == []
 
 
 @pytest.fixture

@@ -97,11 +97,21 @@ def test_a_question_of_any_pieces_has_a_plan_of_bounded_size_in_time(pieces: lis
 
 
 NAMES: Final = st.sampled_from([column.name for column in COLUMNS]) | ODD_TEXT
-COMPARED: Final = st.dictionaries(st.sampled_from(list(filters.OPERATORS)) | ODD_TEXT, JSON, max_size=3)
+NEARLY: Final = st.sampled_from(
+    [
+        *("2024", "2024-02", "2024-02-29", "2024-02-30", "0001-01-01", "9999-12", "9999-12-31", "1600", "2024-13"),
+        *("2024-02-29T24:00", "2024-02-29T10:00:00+14:00", "0001-01-01T00:00:00+23:59", "9999-12-31T23:59:59-23:59"),
+        *("12", " -1.5 ", "1e400", "-0", "9" * 400, "1e-400", "٣", "true", " FALSE ", 2**63, -(2**63) - 1, 1e308, 0.5),
+    ]
+)
+"""What columns of one kind or another take, or nearly."""
+COMPARED: Final = st.dictionaries(
+    st.sampled_from(list(filters.OPERATORS)) | ODD_TEXT, NEARLY | JSON | st.lists(NEARLY, max_size=3), max_size=3
+)
 
 
-@examples(100)
-@given(st.dictionaries(NAMES, JSON | COMPARED, max_size=4))
+@examples(150)
+@given(st.dictionaries(NAMES, NEARLY | JSON | COMPARED, max_size=4))
 def test_filters_of_any_shape_are_a_condition_or_are_refused(asked: dict[str, Any]) -> None:
     layout = lay_out(COLUMNS, [], "text")
     where, refused = read(asked, layout)

@@ -48,6 +48,17 @@ PARTS: Final = {
             "&#0;",
             "!ruby/object",
         ),
+        *(
+            '=== "T"\n',
+            "??? note\n",
+            "<a id=x></a>",
+            "{#id .c}\n",
+            "[a][a]",
+            "![a](b)",
+            "- - a\n",
+            "# c\n",
+            "  go on\n",
+        ),
     ),
     "html": (
         *(
@@ -75,8 +86,26 @@ PARTS: Final = {
             "<!DOCTYPE x [<!ENTITY a 'b'>]>",
             "&a;",
         ),
-        *("&#x110000;", "&#0;", "&#x202e;", "<meta charset=utf-7>", "<title>", "<svg>", "<template>", "<", ">", "\x00"),
-        *("<meta name=date content=x>", "<link rel=canonical href=http://x>", "<ol start=-999999>", "<br>", "<button>"),
+        *("&#x110000;", "&#0;", "&#x202e;", "<meta charset=utf-7>", "<title>"),
+        *("<svg>", "<template>", "<", ">", "\x00"),
+        *("<meta name=date content=x>", "<link rel=canonical href=http://x>"),
+        *("<ol start=-999999>", "<br>", "<button>"),
+        *(
+            "</td>",
+            "<tr>",
+            "</table>",
+            "</li>",
+            "</ul>",
+            "<ol>",
+            "</ol>",
+            "<dl>",
+            "<dt>",
+            "<dd>",
+            "</dl>",
+            "</pre>",
+            "</p>",
+        ),
+        *("</main>", "<article>", "</nav>", "<h2 id=a>", "</h2>", "<a name=b>", "</a>", "<div class=note>", "</div>"),
     ),
     "rst": (
         *(
@@ -105,8 +134,36 @@ PARTS: Final = {
             "\t",
             "\\",
         ),
+        *(
+            ":title: a\n",
+            "Title: a\nDate: b\n",
+            ".. code:: c\n\n",
+            "   deeper\n",
+            "     deepest\n",
+            ".. include:: /etc/passwd\n",
+        ),
     ),
     "txt": ("a", "\n\n", "\f", " ", "\t", "\u2028", "\ufeff", "é"),
+}
+ENTRIES: Final = {
+    "---": (
+        *("title: a\n", "title: 'a\n", "k: a: b\n", "tags: [a, b]\n"),
+        *("n: null\n", "v: 1.10\n", "b: No\n", "t: 1:30\n"),
+        *("date: 1 May 2024\n", "date: Feb 30, 2024\n"),
+        *("date: 2024-2-3\n", "date: 2024-13-45\n", "updated: {a: b}\n"),
+        *("# c\n", "  go on\n", "- a\n", "? [k]\n: v\n", "a: |\n"),
+        *("<<: *a\n", "a: &a [*a]\n", "a: [\n", "\ta: b\n", "é: \u202e\n"),
+        *("a: !!python/object:os.system x\n", "title: >-\n  a\n  b\n", "!"),
+        *("%YAML 1.1\n", "status: Final # c\n", "...\n"),
+    ),
+    "+++": (
+        *("title = 'a'\n", 'title = "a\n', "k = 1\n"),
+        *("n = 9999999999999999999999\n", "f = nan\n", "b = true\n", "t = 07:32:00\n"),
+        *("date = 2024-02-29\n", "date = 2024-02-30\n"),
+        *("date = 2024-02-29T10:00:00Z\n", "tags = ['a', 1]\n", "a = [1, {b = 2}]\n"),
+        *("# c\n", "[table]\n", "[[tables]]\n", "a.b.c = 1\n"),
+        *("  go on\n", "k = 1\nk = 2\n", 's = """\n', "é = 1\n", "=\n"),
+    ),
 }
 ANYTHING: Final = (
     "word ",
@@ -147,6 +204,16 @@ def test_a_document_of_any_pieces_is_read_or_refused(suffix: str) -> None:
     @given(st.lists(st.sampled_from((*PARTS[suffix], *ANYTHING)), max_size=40))
     def parse(parts: list[str]) -> None:
         read(suffix, "".join(parts).encode())
+
+    parse()
+
+
+@pytest.mark.parametrize("fence", ENTRIES)
+def test_a_document_keeps_its_text_under_front_matter_of_any_entries(fence: str) -> None:
+    @examples(60)
+    @given(st.lists(st.sampled_from(ENTRIES[fence]), max_size=8))
+    def parse(entries: list[str]) -> None:
+        assert read("md", f"{fence}\n{''.join(entries)}{fence}\n# Title\n\ntext\n".encode())
 
     parse()
 

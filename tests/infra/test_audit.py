@@ -116,3 +116,12 @@ def test_a_secret_fails_unless_it_is_known_to_be_none(
 
     auditing.KNOWN_SECRETS.write_text(found, encoding="utf-8")
     assert audit(auditing, tmp_path) == 0
+
+
+def test_secrets_alone_are_looked_for_without_asking_anybody(
+    auditing: ModuleType, stand: Stand, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stand("pip-audit", "no answer")
+
+    assert auditing.main(["--reports", str(tmp_path), "--secrets"]) == 0
+    assert capsys.readouterr().out == "✓  Secrets in what git tracks\n"

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from tests import planted
 from tests.infra.deploying import API, DOMAIN, OUTPUTS, RECORD, always, deployed, parameters
 from tests.infra.tools import ROOT
 
@@ -101,6 +102,19 @@ def test_an_environment_that_is_not_configured_is_said_with_those_that_are(
 ) -> None:
     with pytest.raises(deploying.Stopped, match="no environment production: name one of default, prod, staging"):
         deployed(deploying, monkeypatch, environment="production")
+
+
+def test_no_secret_of_the_environment_gets_into_the_stack(
+    deploying: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", planted.EMBEDDING_KEY)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", planted.AWS_SECRET)
+    monkeypatch.setenv("AWS_SESSION_TOKEN", planted.AWS_TOKEN)
+
+    told = deployed(deploying, monkeypatch, database=tmp_path, environment="staging")
+
+    assert {words[0] for words in told.told} == {"sam", "bedivere"}
+    assert planted.spilt(str(told.told)) == []
 
 
 # The processor

@@ -131,6 +131,12 @@ def test_the_bytecode_is_compiled_and_never_checked_against_the_source() -> None
     assert "--invalidation-mode unchecked-hash" in DOCKERFILE
 
 
+def test_whoever_runs_it_may_read_all_of_it_and_write_none() -> None:
+    assert 'chmod -R u=rwX,go=rX "$tree"' in DOCKERFILE
+    assert "for tree in /build/site /build/task" in DOCKERFILE
+    assert re.findall(r"^(?:USER|VOLUME)\b.*", DOCKERFILE, re.MULTILINE) == []
+
+
 # What stays, and what is missed
 
 

@@ -13,6 +13,7 @@ import httpx2
 import openai
 import pytest
 
+from retrieval.embedding import QueryEmbedder
 from retrieval.provider import (
     OPENAI_URL,
     EmbeddingUnavailable,
@@ -23,6 +24,7 @@ from retrieval.provider import (
     unit_vector,
 )
 from retrieval.settings import load_settings
+from tests.planted import EMBEDDING_KEY
 
 NOW = datetime(2026, 11, 29, 12, 0, 0, tzinfo=UTC)
 
@@ -67,6 +69,13 @@ def test_a_length_is_asked_for_where_it_is_not_the_models_own(
 )
 def test_a_key_or_an_address_of_ones_own_is_a_provider(settings: dict[str, Any], configured: bool) -> None:
     assert Endpoint(load_settings(**settings)).configured is configured
+
+
+def test_neither_the_endpoint_nor_what_asks_it_shows_the_key() -> None:
+    settings = load_settings(openai_api_key=EMBEDDING_KEY)
+    assert Endpoint(settings).key() == EMBEDDING_KEY
+    for holder in (Endpoint(settings), QueryEmbedder(settings)):
+        assert EMBEDDING_KEY not in f"{holder!r} {holder}"
 
 
 def test_answers_are_put_in_the_order_of_their_numbers() -> None:

@@ -1,16 +1,20 @@
-"""The official TypeScript client with an API key, without one, and at a server that asks for no login."""
+"""The official TypeScript client with an API key, without one, and signing in by itself."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from handler.access import issuing
 from tests.e2e.conformance import npm
-from tests.e2e.conftest import serving
+from tests.e2e.conftest import serving, serving_with_tokens
+from tests.e2e.heard import HEARD
+from tests.token_server import CLIENT_ID, CLIENT_SECRET, TokenServer, running_token_server
 
 pytestmark = pytest.mark.e2e
 
@@ -34,3 +38,70 @@ def test_without_a_key_it_throws_and_says_why_where_npm_is_present(node: npm.Nod
     done = node.run(npm.HERE / "client.mjs", str(npm.INSTALLED), guarded[0])
     assert done.returncode != 0
     assert "UNAUTHORIZED" in done.stderr
+
+
+@pytest.fixture(scope="module")
+def issuer() -> Iterator[TokenServer]:
+    with running_token_server() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def url(issuer: TokenServer, handbook: Path) -> Iterator[str]:
+    with serving_with_tokens(issuer, handbook) as served:
+        yield served
+
+
+@dataclass(frozen=True)
+class Told:
+    """What login.mjs prints: each request of the client's own with its status, and the results of its two calls."""
+
+    asked: list[str]
+    found: dict[str, Any]
+    read: dict[str, Any]
+
+
+def signing_in(node: npm.Node, url: str, who: str, issuer: TokenServer, token: str = "") -> Told:
+    """As `who`, a person or a machine, which may have a token already."""
+    issuer.issued.clear()
+    credentials = (issuer.issuer, CLIENT_ID, CLIENT_SECRET, token)
+    done = node.run(npm.HERE / "login.mjs", str(npm.INSTALLED), url, who, *credentials)
+    for secret in (*issuer.issued, token, CLIENT_SECRET):
+        HEARD.keep_secret("what the TypeScript client signed in with", secret)
+    assert done.returncode == 0, done.stderr
+    return Told(**json.loads(done.stdout))
+
+
+METADATA = ["GET /.well-known/oauth-protected-resource/mcp 200", "GET /.well-known/oauth-authorization-server 200"]
+
+
+@pytest.mark.parametrize(
+    ("who", "gets"),
+    [
+        # It comes back from the browser as a new one, which looks again.
+        ("person", ["POST /register 201", *METADATA, "POST /token 200"]),
+        ("machine", ["POST /token 200"]),
+    ],
+)
+def test_it_finds_its_own_way_from_401_to_an_answer_where_npm_is_present(
+    node: npm.Node, url: str, issuer: TokenServer, who: str, gets: list[str]
+) -> None:
+    told = signing_in(node, url, who, issuer)
+
+    # Once it has a token, all it asks for is answered; that it looks for a stream is none of its login.
+    assert told.asked[: len(gets) + 3] == ["POST /mcp 401", *METADATA, *gets]
+    assert {asked for asked in told.asked[len(gets) + 3 :] if asked.startswith("POST")} == {
+        "POST /mcp 200",
+        "POST /mcp 202",
+    }
+    assert told.found["hits"][0]["path"] == told.read["path"] == "keys.md"
+
+
+def test_a_scope_that_its_token_lacks_it_asks_for_and_calls_again_where_npm_is_present(
+    node: npm.Node, url: str, issuer: TokenServer
+) -> None:
+    told = signing_in(node, url, "machine", issuer, issuer.token(url, "search"))
+
+    at = told.asked.index("POST /mcp 403")
+    assert told.asked[at + 1 :] == [*METADATA, "POST /token 200", "POST /mcp 200"]
+    assert told.read["path"] == "keys.md"

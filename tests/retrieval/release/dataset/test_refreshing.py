@@ -51,6 +51,19 @@ class TestRefreshing:
             assert current(dataset) is None
         assert store.asked.count(POINTER_KEY) == 1
 
+    def test_after_a_freeze_in_which_a_clock_stood_still_the_store_is_asked_at_once(
+        self, store: MemoryStore, make_dataset: MakeDataset, handbook: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        put_release(store, handbook)
+        dataset = make_dataset(refresh_seconds=60)
+        assert current(dataset) is None
+        thawed = time.time() + 3600
+        monkeypatch.setattr("retrieval.dataset.time.time", lambda: thawed)
+        for _ in range(3):
+            assert current(dataset) is None
+            wait_until(idle(dataset))
+        assert store.asked.count(POINTER_KEY) == 2
+
     def test_a_pointer_that_did_not_change_costs_no_part(
         self, store: MemoryStore, make_dataset: MakeDataset, handbook: Path
     ) -> None:
