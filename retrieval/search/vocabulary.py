@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final, Literal, TypeAlias
 
 from retrieval.search import text as lexicon
@@ -56,6 +57,8 @@ _CHUNKS_TO_ONE: Final = 1_000
 # Of fewer chunks many a word stands in many.
 _LEAST_SHARED: Final = 1_000
 _SHORTEST_IN_NAME: Final = 4
+# Of more, in which the letters stand and not as a word, the rest hardly holds it.
+_MOST_NAMES_READ: Final = 1_000
 _SHORTEST_JOINED: Final = 4
 # Identifiers are made of words, and names that differ by a letter or two are often two names.
 _SHORTEST_IDENTIFIER: Final = 8
@@ -98,7 +101,7 @@ class Vocabulary:
     its chunks. `left_out` is the chunks of the commonest stem that was left out; 0 where all are here.
     """
 
-    __slots__ = ("_forms", "_identifiers", "_names", "_stems", "chunks", "left_out")
+    __slots__ = ("_bare", "_forms", "_identifiers", "_names", "_stems", "chunks", "left_out")
 
     def __init__(
         self,
@@ -114,6 +117,7 @@ class Vocabulary:
         self._forms = Neighbours(forms)
         self._identifiers = Neighbours(identifiers)
         self._names: str | None = None
+        self._bare: dict[str, list[str]] | None = None
 
     @classmethod
     def load(cls, data: bytes) -> Vocabulary:
@@ -176,14 +180,11 @@ class Vocabulary:
         # Most words are in no name: one look at all of them takes a hundredth of a look at each.
         if plain not in self._names:
             return 0
-        return max(
-            (
-                chunks
-                for name, (written, chunks) in self._identifiers.words.items()
-                if plain in name and plain in lexicon.identifier_words(written)
-            ),
-            default=0,
+        near = (known for name, known in self._identifiers.words.items() if plain in name)
+        held = (
+            chunks for written, chunks in islice(near, _MOST_NAMES_READ) if plain in lexicon.identifier_words(written)
         )
+        return max(held, default=0)
 
     def correct(self, question: str, names: Collection[str] = ()) -> tuple[str, tuple[Correction, ...]]:
         """`question` with each misspelt word replaced, and the replacements in order.
@@ -299,11 +300,11 @@ class Vocabulary:
         # The words of a hyphenated word are searched as they are.
         if len(bare) < _SHORTEST_JOINED or bare.isdigit() or lexicon.is_hyphenated(name):
             return None
-        same = (
-            other
-            for other in self._identifiers.words
-            if other[0] == bare[0] and _SEPARATORS.sub("", other) == bare and _DIGITS.findall(other) == digits
-        )
+        if self._bare is None:
+            self._bare = {}
+            for other in self._identifiers.words:
+                self._bare.setdefault(_SEPARATORS.sub("", other), []).append(other)
+        same = [other for other in self._bare.get(bare, ()) if _DIGITS.findall(other) == digits]
         return self._identifiers.best(name, same)
 
     def _unknown_parts(self, name: str) -> list[str]:
