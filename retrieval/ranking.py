@@ -123,7 +123,11 @@ class Ranker:
         called = await called_in(head, table, layout, vocabulary)
         read, corrections = vocabulary.correct(head, called.names) if vocabulary else (head, ())
         read += question.text[len(head) :]
-        plan = plan_text(read, layout.searchable, vocabulary.frequency if vocabulary else None)
+        plan = (
+            plan_text(read, layout.searchable, vocabulary.frequency, vocabulary.names_with)
+            if vocabulary
+            else plan_text(read, layout.searchable)
+        )
         if plan is None:
             raise BedivereError(
                 ErrorCode.INVALID_QUERY, "The query holds no word, only punctuation: pass the words to search for."

@@ -653,6 +653,7 @@ def test_the_boosts_are_those_of_the_plan() -> None:
         "Words": 1.0,
         "Identifiers": IDENTIFIER_BOOST,
         "Words of identifiers": PART_BOOST,
+        "Words within identifiers": IDENTIFIER_BOOST,
         "Title": TITLE_BOOST,
         "Heading": HEADING_BOOST,
         "Phrases": 1.0,

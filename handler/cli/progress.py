@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn
 
+from handler.cli.wording import in_own_words
 from retrieval.notes import counted
 
 if TYPE_CHECKING:
@@ -162,7 +163,7 @@ class Lines(Counts):
 
 def wait_text(why: str, seconds: float) -> str:
     """Why nothing comes, and when it is tried again."""
-    return f"{why} Trying again in {counted(math.ceil(seconds), 'second')}."
+    return f"{in_own_words(why)} Trying again in {counted(math.ceil(seconds), 'second')}."
 
 
 def estimate(texts: int, tokens: int, dollars: float | None) -> str:

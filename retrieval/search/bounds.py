@@ -64,7 +64,7 @@ def as_bound(column: Column, name: str, value: object) -> str:
     if _NUMBER.fullmatch(written):
         raise values.invalid(
             f"{values.shown(name)} holds text, of which '10' comes before '9', so that {values.shown(written)} is no "
-            "bound for it: bounds are words or dates in ISO 8601; ask with eq, in or prefix."
+            'bound for it: bounds are words or dates in ISO 8601. List the values that you want, as in ["1.9", "1.10"].'
         )
     return text
 

@@ -71,10 +71,17 @@ class TextPlan:
     """True where the question had more words than are searched."""
 
 
-def plan_text(question: str, columns: Searchable, frequency: Callable[[str], int] | None = None) -> TextPlan | None:
+def plan_text(
+    question: str,
+    columns: Searchable,
+    frequency: Callable[[str], int] | None = None,
+    names_with: Callable[[str], int] | None = None,
+) -> TextPlan | None:
     """The plan for `question`, or None where it holds no word that could match.
 
     `frequency` is the number of chunks that hold a word; without it no question is shortened to `MAX_POSTINGS`.
+    `names_with` is the number of those that hold an identifier with the word in it: what stands nowhere else is looked
+    for there.
     """
     question = lexicon.nfc(question)
     terms, cut = lexicon.first_terms(question)
@@ -92,6 +99,10 @@ def plan_text(question: str, columns: Searchable, frequency: Callable[[str], int
     parts: list[Match | Phrase] = [Match(columns.text, searched(telling, lexicon.MAX_TERMS))]
     if columns.identifiers:
         parts += _identifier_parts(columns.identifiers, lexicon.identifiers(terms))
+        if frequency is not None and names_with is not None:
+            words = dict.fromkeys(lexicon.fold(word).lower() for word in lexicon.words(telling))
+            inner = [word for word in words if not frequency(word) and names_with(word)]
+            parts += [Match(columns.identifiers, " ".join(inner), IDENTIFIER_BOOST)] if inner else []
     if columns.title:
         parts.append(Match(columns.title, telling, TITLE_BOOST))
     if columns.heading:

@@ -12,6 +12,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import floor, log
+from string import ascii_lowercase
 from typing import Final
 
 from retrieval.search import text as lexicon
@@ -78,6 +79,7 @@ headings, the median of each."""
 
 _MAX_NAMED: Final = 4
 _SHORTEST_MISSED: Final = 4
+_SHORTEST_NOUN: Final = 3
 # What a reader brings along: versions, numbers, addresses, paths and hashes of their own. No document need hold them.
 _READERS_OWN: Final = re.compile(r"v?\d[\d.,:x-]*|.*(?:://|@).*|[0-9a-f]{7,}", re.IGNORECASE)
 
@@ -155,7 +157,7 @@ def judge(
     holder = "no document that was searched" if tally.elsewhere else "no document"
     reasons = [f"{holder} holds {_listed(unknown)}"] if unknown else []
     if nameless:
-        reasons.append("it names nothing that tells")
+        reasons.append("the query names nothing in particular")
     score = tally.share()
     enough = _ENOUGH * _weight(0, vocabulary.chunks if vocabulary else len(ranked))
     if any(map(_may_be_readers, tally.missing_names)) and tally.known >= enough:
@@ -225,6 +227,7 @@ def _named(
         if not tally.weight():
             tally.known = heaviest
         return tally
+    in_english = _in_english(question)
     for phrase in _quotations(question) if ran != "vector" else ():
         if phrase not in names and not seen.phrase(phrase):
             share = _share_of_words(phrase, vocabulary)
@@ -245,8 +248,13 @@ def _named(
         correction = doubtful.get(plain)
         if not frequency and word.isalpha() and not word.isupper():
             frequency = next((found for one in relatives(plain) if (found := vocabulary.frequency(one))), 0)
+        in_name = 0 if frequency else vocabulary.names_with(word)
+        frequency = frequency or in_name
         elsewhere = (
-            frequency > 0 and plain not in called and within is not None and not _is_within(within, plain, frequency)
+            frequency > 0
+            and plain not in called
+            and within is not None
+            and not (_is_within(within, plain, frequency) or (in_name and within.name(plain)))
         )
         if elsewhere:
             frequency, tally.elsewhere = 0, True
@@ -255,8 +263,12 @@ def _named(
             tally.missing[correction.written] = (1 - correction.trust) * said
         elif frequency:
             tally.known += _weight(frequency, chunks)
-        elif plain not in EVERYDAY and _counts(word) and not vocabulary.left_out:
-            telling = heaviest if _is_name(word) and _in_english(question) else said
+        elif (
+            plain not in EVERYDAY
+            and (_counts(word) or (in_english and _is_short_noun(word.lower())))
+            and not vocabulary.left_out
+        ):
+            telling = heaviest if in_english and _is_name(word) else said
             tally.missing[word] = telling * (_ELSEWHERE if elsewhere else 1)
     if not tally.weight() and (vocabulary.left_out or _stands(question, seen, vocabulary, spans)):
         tally.known = heaviest
@@ -345,6 +357,19 @@ def _counts(word: str) -> bool:
     return (len(word) >= _SHORTEST_MISSED or word.isupper()) and not _READERS_OWN.fullmatch(word)
 
 
+def _is_short_noun(word: str) -> bool:
+    """Whether a word of three letters in an English question says what it is about (`car`).
+
+    Not one that is a slip of a common word, two letters swapped or one left out (`teh`, `wth`).
+    """
+    if len(word) != _SHORTEST_NOUN or not (word.isascii() and word.isalpha()):
+        return False
+    first, second, third = word
+    slips = [second + first + third, first + third + second]
+    slips += [word[:at] + letter + word[at:] for at in range(1, 4) for letter in ascii_lowercase]
+    return not any(map(lexicon.is_common, slips))
+
+
 def _is_name(word: str) -> bool:
     """Whether `word`, which no document holds, is written as a name and is no English word."""
     return not word.islower() and _is_foreign(word)
@@ -352,7 +377,8 @@ def _is_name(word: str) -> bool:
 
 def _is_foreign(word: str) -> bool:
     """Whether a document can hardly say `word` in other words: a name, an abbreviation, a word of another language."""
-    return word.isupper() or not is_english(lexicon.fold(word).lower())
+    # Of shorter words the list of English says nothing.
+    return word.isupper() or (len(word) >= _SHORTEST_MISSED and not is_english(lexicon.fold(word).lower()))
 
 
 def _in_english(question: str) -> bool:

@@ -255,8 +255,9 @@ def _unknown(what: str, asked: str, known: list[str]) -> str:
     if not known:
         return f"The documents have no {what}: {Advice(f'leave {what} out')}."
     near = _of_same_number(asked, known) if what == "version" else None
-    there = f"did you mean {near[:100]!r}? There are" if near else "there are"
-    return f"There is no {what} {asked[:100]!r}; {there} {_listed(known)}."
+    there = f"did you mean {near[:100]!r}? There" if near else "there"
+    be = "are" if len(known) > 1 else "is only"
+    return f"There is no {what} {asked[:100]!r}; {there} {be} {_listed(known)}."
 
 
 def _of_same_number(asked: str, known: Sequence[str]) -> str | None:

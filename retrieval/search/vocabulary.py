@@ -11,6 +11,7 @@ from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from typing import Final, Literal, TypeAlias
 
 from retrieval.search import text as lexicon
@@ -45,6 +46,10 @@ TOKEN: Final = re.compile(r"[^\W_]+")
 # A name, its chunks, and the forms of a stem with theirs; possessive, so that a file is read once, and no name twice.
 _LINES: Final = re.compile(r"(?:([^\t\n]++)\t[0-9]++(?:\t[^\t\n ]++ [0-9]++)*+\n(?!\1\t))*+")
 _DIGITS: Final = re.compile(r"\d+")
+_SEPARATORS: Final = re.compile(r"[\W_]+")
+# German without its keyboard, but not where the `e` belongs to another vowel (`neue`, `Frequenz`).
+_SPELT_OUT: Final = re.compile(r"(?<![aeq])([aou])e")
+_UMLAUTS: Final = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue"})
 
 # Below this a word has too many neighbours, and what is near it is most often another word.
 _SHORTEST: Final = 4
@@ -55,6 +60,10 @@ _VERY_ODD: Final = 2
 _CHUNKS_TO_ONE: Final = 1_000
 # Of fewer chunks many a word stands in many.
 _LEAST_SHARED: Final = 1_000
+_SHORTEST_IN_NAME: Final = 4
+# Of more, in which the letters stand and not as a word, the rest hardly holds it.
+_MOST_NAMES_READ: Final = 1_000
+_SHORTEST_JOINED: Final = 4
 # Identifiers are made of words, and names that differ by a letter or two are often two names.
 _SHORTEST_IDENTIFIER: Final = 8
 _TWO_EDITS_FROM_IDENTIFIER: Final = 14
@@ -139,6 +148,19 @@ class Vocabulary:
             identifiers[written.lower()] = (written, int(frequency))
         return Neighbours(identifiers)
 
+    @cached_property
+    def _names(self) -> str:
+        """All identifiers, in lower case: one look at all of them takes a hundredth of a look at each."""
+        return "\n".join(self._identifiers.words)
+
+    @cached_property
+    def _bare(self) -> dict[str, list[str]]:
+        """Identifiers by their letters and digits alone."""
+        bare: dict[str, list[str]] = {}
+        for name in self._identifiers.words:
+            bare.setdefault(_SEPARATORS.sub("", name), []).append(name)
+        return bare
+
     @property
     def words(self) -> int:
         """How many it knows, all forms of one counted once."""
@@ -160,6 +182,23 @@ class Vocabulary:
     def holds_identifier(self, name: str) -> bool:
         """Whether a chunk holds `name` as an identifier; False also for one of the rarest in a table of very many."""
         return name.lower() in self._identifiers.words
+
+    def names_with(self, word: str) -> int:
+        """Chunks that hold an identifier of several words with `word` among them, by the commonest such identifier.
+
+        To the text index `networkTimeoutSeconds` is one word, so that it knows no `timeout`.
+        """
+        plain = lexicon.fold(word).lower()
+        if len(plain) < _SHORTEST_IN_NAME or not plain.isalpha():
+            return 0
+        # Most words are in no name.
+        if plain not in self._names:
+            return 0
+        near = (known for name, known in self._identifiers.words.items() if plain in name)
+        held = (
+            chunks for written, chunks in islice(near, _MOST_NAMES_READ) if plain in lexicon.identifier_words(written)
+        )
+        return max(held, default=0)
 
     def correct(self, question: str, names: Collection[str] = ()) -> tuple[str, tuple[Correction, ...]]:
         """`question` with each misspelt word replaced, and the replacements in order.
@@ -207,10 +246,13 @@ class Vocabulary:
         if len(written) < _SHORTEST or not written.isalpha() or written.isupper() or self.frequency(written):
             return None
         word = lexicon.fold(written).lower()
+        if self.names_with(word):
+            return None
         # A word that is not here may be one of those left out, and spelt right.
         least = self.left_out * _TIMES_LEFT_OUT
         english = is_english(word)
-        spelt = (other for other in spellings(word) if self.frequency(other) > least)
+        spelt = [other for other in spellings(word) if self.frequency(other) > least]
+        spelt += [other for other in _transcribed(written) if self._forms.words.get(other, ("", 0))[1] > least]
         variant = next((other for other in spelt if is_english(other) or not english), None)
         if variant is not None:
             return Correction(written, variant)
@@ -250,7 +292,12 @@ class Vocabulary:
 
     def _identifier(self, written: str) -> Correction | None:
         name = written.lower()
-        if len(name) < _SHORTEST_IDENTIFIER or name in self._identifiers.words or not self._unknown_parts(written):
+        if name in self._identifiers.words:
+            return None
+        joined = self._joined_otherwise(name)
+        if joined is not None:
+            return Correction(written, self._identifiers.words[joined][0])
+        if len(name) < _SHORTEST_IDENTIFIER or not self._unknown_parts(written):
             return None
         edits = 1 if len(name) < _TWO_EDITS_FROM_IDENTIFIER else 2
         digits = _DIGITS.findall(name)
@@ -261,12 +308,29 @@ class Vocabulary:
                 return Correction(written, self._identifiers.words[read][0])
         return None
 
+    def _joined_otherwise(self, name: str) -> str | None:
+        """The known identifier of the same letters and digits with other marks between them: `KW207` is `KW-207`."""
+        bare, digits = _SEPARATORS.sub("", name), _DIGITS.findall(name)
+        # The words of a hyphenated word are searched as they are.
+        if len(bare) < _SHORTEST_JOINED or bare.isdigit() or lexicon.is_hyphenated(name):
+            return None
+        same = [other for other in self._bare.get(bare, ()) if _DIGITS.findall(other) == digits]
+        return self._identifiers.best(name, same)
+
     def _unknown_parts(self, name: str) -> list[str]:
         """The words that `name` is composed of which are neither in the index nor English, in lower case."""
         words = lexicon.identifier_words(name)
         return [
             word for word in words if len(word) >= _SHORTEST_PART and not self.frequency(word) and not is_english(word)
         ]
+
+
+def _transcribed(written: str) -> Iterator[str]:
+    """`written` with its umlauts spelt out, or what was spelt out so as umlauts, folded: `Muesli` is `Müsli`."""
+    plain = written.lower()
+    for other in (lexicon.fold(plain.translate(_UMLAUTS)), _SPELT_OUT.sub(r"\1", lexicon.fold(plain))):
+        if other != lexicon.fold(plain):
+            yield other
 
 
 def _counts(head: str) -> tuple[int, int, int, int]:

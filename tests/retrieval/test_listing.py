@@ -193,7 +193,9 @@ def test_a_filter_that_lets_nothing_through_is_told(library: Path) -> None:
 
 def test_an_unknown_collection_or_version_is_answered_as_a_search_is(library: Path, make_table: TableMaker) -> None:
     assert catalog(library, narrowing={"version": "3"}).notes == ["There is no version '3'; there are 2, 1."]
-    assert catalog(library, narrowing={"collection": "x"}).notes == ["There is no collection 'x'; there are handbook."]
+    assert catalog(library, narrowing={"collection": "x"}).notes == [
+        "There is no collection 'x'; there is only handbook."
+    ]
     database = make_table({"text": ["a"], "path": ["x.txt"]})
     reply = catalog(database, narrowing={"version": "3"})
     assert (reply.documents, reply.notes) == ([], ["The documents have no version: leave version out."])

@@ -415,9 +415,9 @@ class TestNarrowing:
     @pytest.mark.parametrize(
         ("narrowing", "words"),
         [
-            (Narrowing(collection="parks"), "There is no collection 'parks'; there are gardens."),
-            (Narrowing(version="9"), "There is no version '9'; there are 1.0."),
-            (Narrowing(version="9", filters={"owner": "one"}), "There is no version '9'; there are 1.0."),
+            (Narrowing(collection="parks"), "There is no collection 'parks'; there is only gardens."),
+            (Narrowing(version="9"), "There is no version '9'; there is only 1.0."),
+            (Narrowing(version="9", filters={"owner": "one"}), "There is no version '9'; there is only 1.0."),
         ],
     )
     def test_an_unknown_collection_or_version_finds_nothing_and_those_there_are_are_named(

@@ -94,6 +94,7 @@ def test_a_wait_is_told_with_its_reason_and_its_end(terminal: bool) -> None:
 
 def test_a_wait_of_less_than_a_second_is_told_as_one() -> None:
     assert wait_text("Why.", 0.2) == "Why. Trying again in 1 second."
+    assert wait_text("Gone (for the server's owner: look).", 2) == "Gone (look). Trying again in 2 seconds."
 
 
 def test_documents_of_a_file_of_lines_are_not_called_files() -> None:

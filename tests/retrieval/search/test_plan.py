@@ -48,6 +48,13 @@ def test_a_dotted_or_hyphenated_name_is_searched_as_a_whole_alone() -> None:
     ]
 
 
+def test_a_word_that_stands_only_within_names_is_looked_for_there() -> None:
+    known, within = {"network": 3}, {"timeout": 2, "network": 1}
+    plan = plan_text("network timeout", EVERYTHING, lambda word: known.get(word, 0), lambda word: within.get(word, 0))
+    assert plan is not None
+    assert [part for part in plan.parts if part.column == "idents"] == [Match("idents", "timeout", IDENTIFIER_BOOST)]
+
+
 def test_titles_and_headings_weigh_less_than_the_text() -> None:
     plan = plan_text("shallow clone", EVERYTHING)
     assert plan is not None

@@ -20,6 +20,7 @@ from retrieval.search.relevance import (
     nearest,
 )
 from retrieval.search.seen import Seen
+from retrieval.search.text import identifier_terms
 from retrieval.search.vocabulary import Correction, Vocabulary
 from retrieval.types import Ran, Row
 
@@ -278,7 +279,7 @@ NEITHER_NEAR_NOR_FAR = 0.45
 def test_a_question_that_names_nothing_is_refused(question: str, ran: Ran) -> None:
     verdict = judge(question, [found(cosine=NEITHER_NEAR_NOR_FAR)], words(), CALIBRATION, ran, None)
     assert (verdict.answers, verdict.score) == (False, 0.0)
-    assert verdict.reasons == ("it names nothing that tells",)
+    assert verdict.reasons == ("the query names nothing in particular",)
 
 
 @pytest.mark.parametrize("ran", ["hybrid", "vector"])
@@ -378,3 +379,34 @@ class TestWithinAPart:
     def test_what_the_rest_of_the_table_holds_is_less_missing_than_what_is_nowhere(self) -> None:
         elsewhere, nowhere = (self.judged(f"rotate the {one}", CHUNKS[0]) for one in ("snapshot", "gizmo"))
         assert nowhere.score < elsewhere.score < 1.0
+
+
+@pytest.mark.parametrize("question", ["how to rotate my car", "import a cat", "rotate the dog"])
+def test_a_short_noun_that_no_document_holds_counts_as_missing(question: str) -> None:
+    short = judge(question, [found()], words(), None, "text", None)
+    assert short.score < 1
+    assert short.reasons == (f"no document holds {question.split()[-1]!r}",)
+    assert short.note is None
+
+
+@pytest.mark.parametrize("question", ["rotate teh keys", "rotate keys wth import"])
+def test_a_slip_of_a_common_word_does_not(question: str) -> None:
+    assert judge(question, [found()], words(), None, "text", None).score == 1.0
+
+
+@pytest.mark.parametrize("question", ["wie geht das für Empfänger ohne ledger"])
+def test_short_words_of_another_language_do_not(question: str) -> None:
+    reasons = judge(question, [found()], words(), None, "text", None).reasons
+    assert reasons == ("no document holds 'geht', 'Empfänger', 'ohne'",)
+
+
+def test_a_word_that_stands_only_within_a_name_is_held() -> None:
+    builder = VocabularyBuilder()
+    builder.add("Set networkTimeoutSeconds.", identifier_terms("networkTimeoutSeconds"))
+    vocabulary = Vocabulary.load(builder.to_bytes())
+    row = found("Set networkTimeoutSeconds.")
+    for within in (None, Seen([row.row], whole=True)):
+        verdict = judge("network timeout", [row], vocabulary, None, "text", None, within=within)
+        assert (verdict.score, verdict.reasons) == (1.0, ())
+    elsewhere = Seen([found("Set nothing.").row], whole=True)
+    assert not judge("network timeout", [row], vocabulary, None, "text", None, within=elsewhere).answers

@@ -253,3 +253,31 @@ def test_one_word_alone_needs_more_than_a_word_of_a_sentence_to_be_read_as_anoth
     assert known.correct("redis")[0] == known.correct("redis?")[0].rstrip("?") == "redis"
     assert known.correct("use the redis")[0] == "use the redir"
     assert known.correct("reddir")[0] == "redir"
+
+
+@pytest.mark.parametrize(
+    ("held", "written"), [("KW-207", "KW207"), ("boil_power_max", "boilPowerMax"), ("boilPowerMax", "BOIL_POWER_MAX")]
+)
+def test_a_name_with_other_marks_between_its_words_is_that_name(held: str, written: str) -> None:
+    assert vocabulary([f"Look at {held} first."]).correct(f"set {written}")[0] == f"set {held}"
+
+
+@pytest.mark.parametrize("written", ["KW208", "v207", "boil-power-max"])
+def test_another_number_is_another_name_and_a_hyphenated_word_is_searched_by_its_words(written: str) -> None:
+    held = vocabulary(["Look at KW-207, at v2.07 and boil_power_max."])
+    assert held.correct(f"set {written}") == (f"set {written}", ())
+
+
+@pytest.mark.parametrize(
+    ("held", "written"),
+    [("Müsli", "Muesli"), ("Muesli", "Müsli"), ("Prüfgerät", "pruefgeraet"), ("Steuergerät", "Steuergeraet")],
+)
+def test_an_umlaut_is_the_same_spelt_out(held: str, written: str) -> None:
+    assert vocabulary([f"Das {held} steht hier."]).correct(written)[0] == fold(held).lower()
+
+
+def test_a_word_that_stands_only_within_a_name_is_known_there_and_not_corrected() -> None:
+    words = vocabulary(["Set networkTimeoutSeconds.", "The timeouts of networkTimeoutSeconds."])
+    within = vocabulary(["Set networkTimeoutSeconds.", "Hold networkTimeoutSeconds.", "Timeouts, timeous."])
+    assert (words.names_with("Timeout"), words.names_with("time"), words.names_with("max")) == (2, 0, 0)
+    assert within.correct("seconds")[1] == ()
