@@ -148,14 +148,18 @@ def _matching_as_indexed(text: str, question: str) -> list[tuple[int, str]]:
     wanted = {_stem_of_index(term) for term in terms}
     # No ending is so long that two words of one stem begin otherwise.
     begin = {lexicon.fold(term)[:_LEAST_SHARED].casefold() for term in terms}
-    return [
-        (match.start(), match.group())
-        for match in (_WORD.finditer(text) if terms else ())
-        if any(
+
+    def matches(word: str) -> bool:
+        if word.islower() and word.isascii() and "_" not in word and word[:_LEAST_SHARED] not in begin:
+            # So most words need not be taken apart.
+            return False
+        return any(
             lexicon.fold(part[:_LEAST_SHARED]).casefold() in begin and _stem_of_index(part) in wanted
-            for part in _parts(match.group())
+            for part in _parts(word)
         )
-    ]
+
+    words = _WORD.finditer(text) if terms else ()
+    return [(match.start(), match.group()) for match in words if matches(match.group())]
 
 
 def _parts(word: str) -> list[str]:

@@ -32,6 +32,11 @@ _HIDDEN: Final = re.compile(
     "|(?<![\u1820-\u18aa])[\u180b-\u180f]"
     "|(?<![\u1100-\u115e\u1161-\u11ff\ua960-\ua97c])[\u115f\u1160](?![\u1161-\u11ff])"
 )
+_PLAIN: Final = re.compile(
+    "[\t\n -~\xa0-\xac\xae-\u02ff\u0370-\u0589\u2010-\u2027\u2030-\u205e\u20a0-\u20bf\u2190-\u21ff]*+"
+)
+"""Letters and signs of which none is taken out or turned: most texts are of these, and to see that is quick."""
+
 _PARTING: Final = re.compile("\r\n?|[\x0b\x0c\x1c-\x1f\x85\u2028\u2029]")
 """Ends a line to some readers and not to others."""
 
@@ -43,7 +48,7 @@ def seen(text: str) -> str:
 
 def counted(text: str) -> tuple[str, int]:
     """`seen` of `text`, and how many characters were taken out of it."""
-    if text.isprintable() and text.isascii():
+    if _PLAIN.fullmatch(text):
         return text, 0
     # What is left may stand beside what it did not stand beside before, and hide there.
     shown, removed = _HIDDEN.subn("", text)

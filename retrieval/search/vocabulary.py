@@ -46,6 +46,7 @@ TOKEN: Final = re.compile(r"[^\W_]+")
 # A name, its chunks, and the forms of a stem with theirs; possessive, so that a file is read once, and no name twice.
 _LINES: Final = re.compile(r"(?:([^\t\n]++)\t[0-9]++(?:\t[^\t\n ]++ [0-9]++)*+\n(?!\1\t))*+")
 _DIGITS: Final = re.compile(r"\d+")
+_SHARED_WITH_STEM: Final = 4
 _SEPARATORS: Final = re.compile(r"[\W_]+")
 # German without its keyboard, but not where the `e` belongs to another vowel (`neue`, `Frequenz`).
 _SPELT_OUT: Final = re.compile(r"(?<![aeq])([aou])e")
@@ -173,11 +174,18 @@ class Vocabulary:
 
     def frequency(self, word: str) -> int:
         """Chunks that hold a form of `word`, one token; 0 where the index does not know it."""
-        begins = f"{stem(lexicon.fold(word).lower())}\t"
-        place = bisect_left(self._stem_lines, begins)
-        if place == len(self._stem_lines) or not self._stem_lines[place].startswith(begins):
-            return 0
-        return int(self._stem_lines[place].split("\t", 2)[1])
+        plain = lexicon.fold(word).lower()
+        # Most forms stand near their stem, and to find one there takes a tenth of the time of stemming it.
+        begin = plain[:_SHARED_WITH_STEM]
+        first, end = (bisect_left(self._stem_lines, edge) for edge in (begin, f"{begin}\U0010ffff"))
+        held = f"\t{plain} "
+        line = next((line for line in self._stem_lines[first:end] if held in line), None) or self._line_of(stem(plain))
+        return int(line.split("\t", 2)[1]) if line else 0
+
+    def _line_of(self, its: str) -> str | None:
+        place = bisect_left(self._stem_lines, f"{its}\t")
+        found = self._stem_lines[place : place + 1]
+        return next((line for line in found if line.startswith(f"{its}\t")), None)
 
     def holds_identifier(self, name: str) -> bool:
         """Whether a chunk holds `name` as an identifier; False also for one of the rarest in a table of very many."""
