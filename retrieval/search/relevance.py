@@ -171,7 +171,7 @@ def judge(
             # What is said in other words is what vectors are for.
             score = max(score, THRESHOLDS[ran])
         if near < UNRELATED and vocabulary is not None:
-            score = min(score, _held_by_one(question, ranked[:LOOKED_AT], vocabulary))
+            score *= _held_by_one(question, ranked[:LOOKED_AT], vocabulary)
         if near < FAR:
             reasons.append("no passage is near in meaning")
     names = [*tally.missing_names, *filter(_is_foreign, tally.missing)]
@@ -308,10 +308,10 @@ def _is_within(within: Seen, plain: str, frequency: int) -> bool:
 
 
 def _held_by_one(question: str, ranked: Sequence[Ranked], vocabulary: Vocabulary) -> float:
-    """Of the weight of the words of `question`, what the row that holds most of them holds; 1 of a single word."""
-    asked = (lexicon.fold(match.group()).lower() for match in tokens(question))
-    words = {word for word in asked if not lexicon.is_common(word)}
-    weights = {word: _weight(vocabulary.frequency(word), vocabulary.chunks) for word in words}
+    """Of the weight of the words of `question` that the table holds, what one row does; 1 where that is one word."""
+    asked = {lexicon.fold(match.group()).lower() for match in tokens(question)}
+    known = {word: vocabulary.frequency(word) for word in asked if not lexicon.is_common(word)}
+    weights = {word: _weight(frequency, vocabulary.chunks) for word, frequency in known.items() if frequency}
     if len(weights) < 2:
         return 1.0
     rows = (Seen([one.row]) for one in ranked)

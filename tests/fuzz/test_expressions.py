@@ -26,7 +26,6 @@ BOUNDED: Final = {
     "retrieval.indexing.formats.rst._LINK_TARGET": 1_000,
     "retrieval.search.references._MARKDOWN": 1_000,
     "retrieval.search.references._SEPARATORS": 1_000,
-    "retrieval.search.references._WIKI": 1_000,
     "retrieval.search.stubs._LINK": 4_000,
     "retrieval.search.stubs._PICTURE": 4_000,
 }
