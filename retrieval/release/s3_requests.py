@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import http.client
+import socket
 import ssl
 import threading
 import weakref
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.machinery import PathFinder
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 from urllib.parse import quote
 
 _CONNECT_SECONDS: Final = 5.0
@@ -120,19 +121,21 @@ class Connections:
             raise
 
     def _connected(self) -> http.client.HTTPConnection:
+        secure = self._trusted() if self._place.scheme == "https" else None
         host = self._place.host
-        if self._place.scheme == "https":
-            connection: http.client.HTTPConnection = http.client.HTTPSConnection(
-                host, timeout=_CONNECT_SECONDS, context=self._trusted()
-            )
-        else:
-            connection = http.client.HTTPConnection(host, timeout=_CONNECT_SECONDS)
+        connection = http.client.HTTPSConnection(host, context=secure) if secure else http.client.HTTPConnection(host)
+        # In bytes: of a name in letters Python first loads what names in other scripts need, 8 ms of a cold start.
+        name = connection.host.encode("ascii")
+        opened = socket.create_connection((cast("str", name), connection.port), _CONNECT_SECONDS)
         try:
-            connection.connect()
-            connection.sock.settimeout(_READ_SECONDS)
+            opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if secure:
+                opened = secure.wrap_socket(opened, server_hostname=name)
+            opened.settimeout(_READ_SECONDS)
         except BaseException:
-            connection.close()
+            opened.close()
             raise
+        connection.sock = opened
         return connection
 
     def _trusted(self) -> ssl.SSLContext:

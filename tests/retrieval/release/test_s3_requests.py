@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ssl
+import sys
 import threading
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +16,9 @@ from botocore.auth import S3SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 from botocore.httpsession import DEFAULT_CA_BUNDLE
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 
 from retrieval.release import s3_requests
 from retrieval.release.s3_requests import Connections, Place, signed
@@ -141,3 +147,66 @@ def test_those_that_are_idle_end_when_they_are_closed(server: Server, connection
 
     assert ask(connections) == b"0123456789"
     assert len(set(server.came)) == 2
+
+
+def certified(name: str, folder: Path) -> Path:
+    """A file with a certificate of `name` that is its own authority, and its key."""
+    key, subject, now = ec.generate_private_key(ec.SECP256R1()), x509.Name([]), datetime.now(UTC)
+    builder = x509.CertificateBuilder(subject, subject, key.public_key(), x509.random_serial_number())
+    builder = builder.not_valid_before(now - timedelta(hours=1)).not_valid_after(now + timedelta(hours=1))
+    builder = builder.add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=True)
+    builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+    secret = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    file = folder / "certificate.pem"
+    file.write_bytes(builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM) + secret)
+    return file
+
+
+def test_a_server_is_asked_by_tls_for_the_name_that_its_certificate_must_have(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = certified("localhost", tmp_path)
+    its_own = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    its_own.load_cert_chain(file)
+    trusting = ssl.create_default_context(cafile=file)
+    asked: list[str | None] = []
+    its_own.sni_callback = lambda _socket, name, _context: asked.append(name)
+
+    class Handler(QuietHandler):
+        def setup(self) -> None:
+            self.request = its_own.wrap_socket(self.request, server_side=True, do_handshake_on_connect=False)
+            super().setup()
+
+        def handle(self) -> None:
+            with self.request, suppress(ssl.SSLError):
+                super().handle()
+
+        def do_GET(self) -> None:  # noqa: N802 - http.server's name
+            self.send_response_only(200)
+            self.send_header("Content-Length", "10")
+            self.end_headers()
+            self.wfile.write(b"0123456789")
+
+    def create(*, cafile: Path) -> ssl.SSLContext:
+        assert cafile.is_file()
+        return trusting
+
+    monkeypatch.setattr(s3_requests.ssl, "create_default_context", create)
+    with listening(Handler, threading.Event()) as origin:
+        port = origin.rpartition(":")[2]
+        connections = Connections(place_at(f"localhost:{port}", "https"))
+        assert ask(connections) == b"0123456789"
+        connections.close()
+        assert asked == ["localhost"]
+        with pytest.raises(ssl.SSLCertVerificationError):
+            Connections(place_at(f"127.0.0.1:{port}", "https")).get("key", {})
+
+
+def test_a_name_in_ascii_loads_nothing_for_names_in_other_scripts(
+    connections: Connections, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(sys.modules, "encodings.idna", raising=False)
+    ask(connections)
+    assert "encodings.idna" not in sys.modules
