@@ -2,22 +2,15 @@
 
 import ast
 import asyncio
-import importlib
 import json
 import re
 import shlex
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
-import typer
-from markdown_it import MarkdownIt
-from markdown_it.token import Token
-from typer.core import TyperCommand, TyperGroup, TyperOption
 from typer.testing import CliRunner
 
 from handler.cli import app
@@ -29,7 +22,6 @@ from handler.tools import TOOLS
 from retrieval.errors import MEANINGS, ErrorCode
 from retrieval.indexing import chunks, formats, metadata, rows, sources
 from retrieval.indexing.build import build_table
-from retrieval.indexing.formats.markdown import slug
 from retrieval.indexing.job import Options
 from retrieval.layout import MAX_COLUMNS
 from retrieval.retriever import MAX_REPLY_CHARS, Retriever
@@ -40,120 +32,9 @@ from retrieval.search.text import MAX_TERMS
 from retrieval.setting_files import SETTINGS_FILE_VARIABLE
 from retrieval.settings import Settings, allowed_range, load_settings, variables
 from retrieval.types import Reply, SearchReply, SearchRequest
+from tests.documentation import PAGES, ROOT, USER_PAGES, code, names, page, text_of
 
-ROOT = Path(__file__).parents[1]
-DOCS = sorted(path.name for path in (ROOT / "docs").glob("*.md"))
-PAGES = ("README.md", "CONTRIBUTING.md", *(f"docs/{name}" for name in DOCS))
-USER_PAGES = tuple(page for page in PAGES if page != "CONTRIBUTING.md")
-OPTIONS_PAGES = {
-    "init": "docs/settings.md#Set once",
-    "eval": "docs/evaluation.md",
-    "index": "docs/indexing.md",
-    "keys create": "docs/access.md#Making a key",
-    "keys list": "docs/access.md#Listing keys",
-    "keys revoke": "docs/access.md#Revoking a key",
-    "publish": "docs/releases.md#Publishing",
-    "releases": "docs/releases.md#Listing",
-    "rollback": "docs/releases.md#Rolling back",
-    "prune": "docs/releases.md#Pruning",
-    "search": "docs/retrieval.md",
-    "serve": "docs/serving.md#Serving documents over MCP",
-    "smoke": "docs/observability.md",
-    "status": "docs/serving.md#Which release serves",
-}
 EXAMPLE = ("/CONTRIBUTING.md", "/SECURITY.md")
-
-
-@dataclass(frozen=True)
-class Table:
-    """A table of a page; cells are Markdown as it stands in the source."""
-
-    columns: Sequence[str]
-    rows: Sequence[Mapping[str, str]]
-
-
-@dataclass(frozen=True)
-class Fence:
-    """A code block; `language` is empty where none is given or the block is indented."""
-
-    language: str
-    text: str
-
-
-@dataclass(frozen=True)
-class Page:
-    """A parsed page of the documentation."""
-
-    name: str
-    tokens: Sequence[Token]
-
-    @cached_property
-    def headings(self) -> Sequence[str]:
-        titles = [self.tokens[at + 1] for at, token in enumerate(self.tokens) if token.type == "heading_open"]
-        return ["".join(part.content for part in title.children or ()) for title in titles]
-
-    @cached_property
-    def anchors(self) -> Sequence[str]:
-        return [slug(heading) for heading in self.headings]
-
-    @cached_property
-    def links(self) -> Sequence[str]:
-        inner = (part for token in self.tokens for part in token.children or ())
-        return [str(part.attrs["href"]) for part in inner if part.type == "link_open"]
-
-    @cached_property
-    def spans(self) -> Sequence[str]:
-        inner = (part for token in self.tokens for part in token.children or ())
-        return [part.content for part in inner if part.type == "code_inline"]
-
-    @cached_property
-    def fences(self) -> Sequence[Fence]:
-        return [Fence(token.info, token.content) for token in self.tokens if token.type in {"fence", "code_block"}]
-
-    def tables(self, under: str | None = None) -> Sequence[Table]:
-        """The tables of the page, or those below the heading `under` and before the next."""
-        found: list[Table] = []
-        heading = ""
-        cells: list[list[str]] = []
-        for at, token in enumerate(self.tokens):
-            match token.type:
-                case "heading_open":
-                    heading = self.tokens[at + 1].content
-                case "table_open":
-                    cells = []
-                case "tr_open":
-                    cells.append([])
-                case "th_open" | "td_open":
-                    cells[-1].append(self.tokens[at + 1].content)
-                case "table_close" if under in {None, heading}:
-                    head, *body = cells
-                    found.append(Table(head, [dict(zip(head, row, strict=True)) for row in body]))
-                case _:
-                    pass
-        return found
-
-    def rows(self, column: str, under: str | None = None) -> Sequence[Mapping[str, str]]:
-        """The rows of all tables whose first column is `column`."""
-        return [row for table in self.tables(under) if table.columns[0] == column for row in table.rows]
-
-
-@cache
-def page(name: str) -> Page:
-    parser = MarkdownIt("commonmark").enable("table")
-    return Page(name, parser.parse((ROOT / name).read_text(encoding="utf-8")))
-
-
-def names(rows: Sequence[Mapping[str, str]], column: str) -> list[str]:
-    """The cells of a column, without the marks of code."""
-    return [row[column].replace("`", "") for row in rows]
-
-
-def code(value: object) -> str:
-    if isinstance(value, tuple):
-        value = ", ".join(
-            str(part) for part in cast("tuple[object, ...]", value)
-        )  # as it is written in the environment
-    return f"`{str(value).lower() if isinstance(value, bool) else value}`"
 
 
 # Settings
@@ -463,149 +344,6 @@ def test_the_page_on_indexing_names_the_exit_codes_that_its_command_gives() -> N
     assert re.findall(r"\b\d+\b", sentence) == given
 
 
-# The command line
-
-
-def commands() -> TyperGroup:
-    group = typer.main.get_command(app)
-    assert isinstance(group, TyperGroup)
-    return group
-
-
-def leaves() -> dict[str, TyperCommand]:
-    """Each command that does something, by the words that call it."""
-    found: dict[str, TyperCommand] = {}
-    for name, command in commands().commands.items():
-        inner = command.commands if isinstance(command, TyperGroup) else {"": command}
-        found |= {f"{name} {word}".strip(): cast("TyperCommand", one) for word, one in inner.items()}
-    return found
-
-
-@pytest.mark.parametrize("command", leaves())
-def test_each_option_stands_in_the_table_of_its_command_with_its_default_and_nothing_else_does(command: str) -> None:
-    expected: dict[str, str | None] = {}
-    for parameter in leaves()[command].params:
-        if isinstance(parameter, TyperOption):
-            label = ", ".join(parameter.opts)
-            default = "off" if parameter.is_flag else None if parameter.default is None else code(parameter.default)
-        else:
-            label = str(parameter.name).upper()
-            default = "required" if parameter.required else None
-        expected[label] = default
-    name, _, heading = OPTIONS_PAGES[command].partition("#")
-    listed = page(name).rows("Option", heading or None)
-
-    assert names(listed, "Option") == list(expected)
-    stated = {label: row["Default"] for label, row in zip(names(listed, "Option"), listed, strict=True)}
-    assert {label: stated[label] for label, default in expected.items() if default is not None} == {
-        label: default for label, default in expected.items() if default is not None
-    }
-
-
-def test_each_option_of_the_program_itself_is_documented() -> None:
-    shown = {word for name in USER_PAGES for span in page(name).spans for word in span.split()}
-
-    assert [option for parameter in commands().params for option in parameter.opts if option not in shown] == []
-
-
-def command_lines(name: str) -> Iterator[Sequence[str]]:
-    """Each command in the code blocks of a page, as words."""
-    for fence in page(name).fences:
-        for line in fence.text.replace("\\\n", " ").splitlines():
-            if fence.language in {"", "sh"} or (fence.language == "console" and line.startswith("$ ")):
-                yield from commands_of(line.removeprefix("$ "))
-
-
-def commands_of(line: str) -> Iterator[Sequence[str]]:
-    """The commands that a line of a shell joins, each as words."""
-    command: list[str] = []
-    for word in [*shlex.split(line, comments=True), ";"]:
-        if word not in {"|", "||", "&&", "&", ";"}:
-            command.append(word)
-        elif command:
-            yield command
-            command = []
-
-
-def arguments_of(program: str, words: Sequence[str]) -> Sequence[str] | None:
-    """What `program` is called with, should these words call it, by itself or at the end of another's arguments."""
-    return words[words.index(program) + 1 :] if program in words else None
-
-
-def test_each_bedivere_command_in_the_documentation_is_understood_by_the_program() -> None:
-    called = [
-        (name, given)
-        for name in PAGES
-        for words in command_lines(name)
-        if (given := arguments_of("bedivere", words)) and "mcp" not in words
-    ]
-
-    assert called
-    assert [(name, problem) for name, given in called if (problem := misunderstanding(given))] == []
-
-
-def misunderstanding(given: Sequence[str]) -> str | None:
-    """Why the program would refuse these arguments before it does anything; None where it would not."""
-    group = commands()
-    try:
-        context = group.make_context("bedivere", list(given), resilient_parsing=False)
-        name, command, rest = group.resolve_command(context, list(given))
-        if command is None:
-            return f"no command {name}"
-        command.make_context(str(name), rest, parent=context)
-    except typer.Exit:
-        return None
-    except Exception as error:
-        return f"{shlex.join(given)}: {error}"
-    return None
-
-
-@pytest.mark.parametrize("wrong", ["serve --nope", "index docs", "fetch docs", "search words --limit 500"])
-def test_a_command_that_the_program_refuses_would_be_noticed(wrong: str) -> None:
-    assert misunderstanding(shlex.split(wrong)) is not None
-
-
-def test_each_command_and_option_in_running_text_exists() -> None:
-    known = commands().commands
-    wrong: list[tuple[str, str]] = []
-    for name in USER_PAGES:
-        for span in page(name).spans:
-            words = span.split()
-            if words[0] != "bedivere" or len(words) < 2:
-                continue
-            options = [option for parameter in commands().params for option in parameter.opts]
-            if words[1] in known:
-                called = " ".join(words[1:3]) if isinstance(known[words[1]], TyperGroup) else words[1]
-                parameters = leaves()[called].params if called in leaves() else ()
-                options = [option for parameter in parameters for option in parameter.opts]
-            elif not words[1].startswith("--"):
-                wrong.append((name, span))
-            wrong += [(name, span) for word in words if word.startswith("--") and word not in {*options, "--help"}]
-
-    assert wrong == []
-
-
-def test_each_make_command_in_the_documentation_has_its_target_and_variables() -> None:
-    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    targets = set(re.findall(r"^([a-z0-9-]+):", makefile, re.MULTILINE))
-    assigned = set(re.findall(r"\$\((?:if \$\()?([A-Z_]+)\)", makefile))
-    called = [
-        (name, word)
-        for name in PAGES
-        for words in (*command_lines(name), *inline_make_commands(name))
-        if words[0] == "make"
-        for word in words[1:]
-    ]
-
-    assert called
-    known = {*targets, *assigned}
-    assert [(name, word) for name, word in called if word.partition("=")[0] not in known] == []
-
-
-def inline_make_commands(name: str) -> Iterator[Sequence[str]]:
-    return (words for span in page(name).spans if span.startswith("make") for words in commands_of(span))
-
-
 # Metrics
 
 
@@ -679,77 +417,3 @@ def test_the_boosts_are_those_of_the_plan() -> None:
 )
 def test_a_limit_in_the_documentation_is_the_one_in_the_code(name: str, sentence: str) -> None:
     assert sentence in " ".join(text_of(name).split())
-
-
-# Budgets
-
-
-def limit_of(name: str) -> object:
-    """The value that `module:NAME` has in the code, or the default of `module:Model.field`."""
-    module, _, constant = name.partition(":")
-    model, _, field = constant.partition(".")
-    found = getattr(importlib.import_module(module), model)
-    return found.model_fields[field].default if field else found
-
-
-def test_each_budget_is_the_one_in_the_code() -> None:
-    budgets = page("docs/security.md").rows("Stage", "Budgets")
-    stated = {row["In the code"].strip("`"): row["Limit"] for row in budgets}
-    assert len(budgets) == len(stated) > 20
-    assert {name: f"{limit_of(name):,.0f}" for name in stated} == stated
-
-
-def test_what_lies_past_a_budget_is_a_code_that_there_is() -> None:
-    past = [row["Past it"] for row in page("docs/security.md").rows("Stage", "Budgets")]
-    codes = {code for text in past for code in re.findall(r"`([A-Z_]+)`", text)}
-    assert codes - set(ErrorCode) == set()
-
-
-# The pages themselves
-
-
-def text_of(name: str) -> str:
-    return (ROOT / name).read_text(encoding="utf-8")
-
-
-@pytest.mark.parametrize("name", PAGES)
-def test_each_relative_link_leads_to_a_file_and_a_heading(name: str) -> None:
-    assert [
-        link for link in page(name).links if not re.match(r"[a-z]+:", link) and not leads_somewhere(name, link)
-    ] == []
-
-
-def leads_somewhere(name: str, link: str) -> bool:
-    place, _, anchor = link.partition("#")
-    target = ((ROOT / name).parent / place).resolve() if place else ROOT / name
-    if not target.exists() or not target.is_relative_to(ROOT):
-        return False
-    return not anchor or anchor in page(str(target.relative_to(ROOT))).anchors
-
-
-@pytest.mark.parametrize("name", PAGES)
-def test_no_two_headings_of_a_page_have_the_same_anchor(name: str) -> None:
-    assert len(set(page(name).anchors)) == len(page(name).anchors)
-
-
-def test_the_readme_leads_to_each_page() -> None:
-    assert {f"docs/{name}" for name in DOCS} <= set(page("README.md").links)
-
-
-@pytest.mark.parametrize("name", USER_PAGES)
-def test_each_code_block_names_its_language(name: str) -> None:
-    assert [fence.text for fence in page(name).fences if not fence.language] == []
-
-
-@pytest.mark.parametrize("name", USER_PAGES)
-def test_each_example_in_json_can_be_read(name: str) -> None:
-    for fence in page(name).fences:
-        if fence.language == "json":
-            json.loads(fence.text)
-
-
-@pytest.mark.parametrize("name", PAGES)
-def test_a_page_names_no_place_on_its_writers_machine(name: str) -> None:
-    private = re.compile(rf"{re.escape(str(ROOT))}\b|(?<![\w.~])/(?:home|root|Users|mnt|tmp(?!/bedivere))/\w")
-
-    assert private.findall(text_of(name)) == []

@@ -1,5 +1,7 @@
 """What the tests of the search share: tables built of a few small documents, and questions put to them."""
 
+# pyarrow ships no types.
+# pyright: reportUnknownVariableType=false
 from __future__ import annotations
 
 import asyncio
@@ -7,13 +9,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 from retrieval.indexing.build import build_table
 from retrieval.indexing.job import Options
 from retrieval.provider import Endpoint
 from retrieval.retriever import Retriever
 from retrieval.settings import Settings, load_settings
+from retrieval.status_reply import StatusReply
 from retrieval.types import ContextReply, ContextRequest, SearchReply, SearchRequest
-from tests.embedding_server import MODEL, EmbeddingServer
+from tests.embedding_server import DIMENSIONS, MODEL, EmbeddingServer, vector_of
 
 DATABASE = "database"
 
@@ -54,3 +59,12 @@ def ask_context(
 
 def paths(reply: SearchReply) -> list[str | None]:
     return [hit.path for hit in reply.hits]
+
+
+def status(database: Path | str | None, *, verbose: bool = False) -> StatusReply:
+    return asyncio.run(Retriever(load_settings(database=str(database) if database else None)).status(verbose=verbose))
+
+
+def vectors_of(texts: list[str]) -> Any:
+    """A column of the vectors that the server of embeddings gives `texts`."""
+    return pa.array([vector_of(text) for text in texts], pa.list_(pa.float32(), DIMENSIONS))
