@@ -243,6 +243,8 @@ def _public_text(plan: TextPlan) -> Any:  # noqa: ANN401 - see `_PublicTable`
             return PhraseQuery(one.terms, one.column)  # pyright: ignore[reportCallIssue] - its defaults are pydantic's
         return MatchQuery(one.terms, one.column, boost=one.boost)  # pyright: ignore[reportCallIssue]
 
+    if len(plan.parts) == 1:
+        return part(plan.parts[0])
     return BooleanQuery([(Occur.SHOULD, part(one)) for one in plan.parts])
 
 
@@ -330,7 +332,10 @@ class BooleanQuery:
     queries: list[tuple[_Word, MatchQuery | PhraseQuery]]
 
 
-def _core_text(plan: TextPlan) -> BooleanQuery:
+def _core_text(plan: TextPlan) -> BooleanQuery | MatchQuery | PhraseQuery:
+    if len(plan.parts) == 1:
+        # As a part of a Boolean query it would be asked for every row that matches, not for the best alone.
+        return _core_part(plan.parts[0])
     return BooleanQuery([(_Word.SHOULD, _core_part(part)) for part in plan.parts])
 
 

@@ -26,7 +26,7 @@ from retrieval.search.found import Found
 from retrieval.search.fusion import Ranked, fuse
 from retrieval.search.mentions import Mentions
 from retrieval.search.plan import TextPlan, plan_text
-from retrieval.search.ranking import exact_first, order
+from retrieval.search.ranking import exact_first, needles, order
 from retrieval.search.relevance import Verdict, judge, nearest
 from retrieval.search.seen import Seen
 from retrieval.search.text import MAX_TERMS, first_terms
@@ -37,6 +37,10 @@ from retrieval.types import Narrowing, Ran, Rejected, Relevance, Row, SearchType
 
 CANDIDATES: Final = 100
 """Rows that each arm gives, at least: what is not among them cannot gain by being fused."""
+
+_SETTLED: Final = 40
+"""Those of words alone, at least, or twice as many as are wanted, where no fusion, no name and no setting brings up
+what is far below: only stubs make room."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +78,9 @@ class _Place:
 
 @dataclass(slots=True)
 class _Arms:
-    """What each arm gave, outdated rows among the others, best first."""
+    """What each arm gave, outdated rows among the others, best first; `depth` is how many rows were asked for."""
 
+    depth: int
     text: list[Row] = field(default_factory=list[Row])
     vector: list[Row] = field(default_factory=list[Row])
     hidden: set[RowKey] = field(default_factory=set[RowKey])
@@ -167,7 +172,7 @@ class Ranker:
                 stood_for = placed.stands_for.values()
                 judged = [one for one in ranked if key_of(one.row) in bringers and one.row.path in stood_for]
                 judged += placed.ranked
-                within = _within(arms, judged, ran, max(CANDIDATES, question.wanted))
+                within = _within(arms, judged, ran, arms.depth)
                 verdict = judge(
                     read,
                     judged,
@@ -243,8 +248,9 @@ class Ranker:
     async def _search(self, place: _Place, question: Question, column: str | None, laps: Laps) -> tuple[_Arms, Ran]:
         """Both arms at once where both are wanted; the arm by words alone where the other fails."""
         table, layout, scope = place.table, place.layout, place.scope
-        arms = _Arms()
-        depth = max(CANDIDATES, question.wanted)
+        alone = column is None or question.search_type == "text"
+        depth = depth_for(question.wanted, settled=alone and not self._settings.path_boosts and not needles(place.read))
+        arms = _Arms(depth)
 
         async def ask(search: Callable[[int, Where | None], Awaitable[list[Row]]]) -> list[Row]:
             if scope.unknown:
@@ -359,6 +365,14 @@ class Ranker:
             }
 
         return await asyncio.to_thread(labelled)
+
+
+def depth_for(wanted: int, *, settled: bool) -> int:
+    """How many rows an arm is asked for; `settled` where its own order is nearly that of the reply.
+
+    A vector index that is asked for few finds fewer of the nearest, so it never is.
+    """
+    return max(wanted, min(CANDIDATES, max(_SETTLED, 2 * wanted)) if settled else CANDIDATES)
 
 
 def _record(table: Table) -> dict[str, Any] | None:

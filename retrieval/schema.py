@@ -36,8 +36,8 @@ STRING_COLUMNS: Final = (
     "idents",
     "search_text",
 )
-"""Columns of UTF-8 text, null where unknown. `search_text` is title, breadcrumb and text, the column that is
-searched; `idents` holds identifiers and their parts, separated by spaces."""
+"""Columns of UTF-8 text, null where unknown. `search_text` is title, twice, breadcrumb and text, the column
+that is searched; `idents` holds identifiers and their parts, separated by spaces."""
 
 ORDINAL_COLUMN: Final = "chunk"
 """int32: the chunk's place in its document, from 0."""

@@ -124,7 +124,7 @@ def read_document(
         columns["text"].append(text)
         columns["url"].append(_at_anchor(page, chunk.anchor))
         columns["idents"].append(identifier_terms(searched, path))
-        columns["search_text"].append(fold(searched))
+        columns["search_text"].append(fold(f"{title}\n{searched}" if _names(title) else searched))
         columns[ORDINAL_COLUMN].append(ordinal)
     return DocumentRows(pa.RecordBatch.from_pydict(columns, schema=SCHEMA), _own_keys(own), hidden)
 
@@ -156,10 +156,14 @@ def _seen(parsed: ParsedDocument) -> tuple[ParsedDocument, int]:
 
 
 def searched_text(title: str | None, heading: str | None, text: str | None) -> str:
-    """What of a chunk is searched, folded, and what is embedded, as it is: where it stands says much of its meaning."""
-    # A title without a letter, such as a number for a file's name, names nothing and is a word that others may ask for.
-    named = title if title and any(character.isalpha() for character in title) else None
-    return "\n".join(part for part in (named, heading, text) if part)
+    """What of a chunk is embedded, and searched with its title once more: where it stands says much of its meaning."""
+    return "\n".join(part for part in (title if _names(title) else None, heading, text) if part)
+
+
+def _names(title: str | None) -> bool:
+    """Whether it names anything: a title without a letter, such as a number for a file's name, is but a word that
+    others may ask for."""
+    return title is not None and any(character.isalpha() for character in title)
 
 
 def shortened(text: str, most: int) -> str:

@@ -26,12 +26,12 @@ def exact_first(ranked: Sequence[Ranked], question: str) -> list[Ranked]:
     What it names are identifiers, as written but for upper and lower case; of a document that is called so, all rows
     hold the name, and come before those that only mention it. Otherwise the order stays.
     """
-    needles = _needles(question)
-    if not needles:
+    sought = needles(question)
+    if not sought:
         return list(ranked)
     held = [0] * len(ranked)
     called: set[int] = set()
-    for needle, hyphenated in needles.items():
+    for needle, hyphenated in sought.items():
         pattern = _pattern(needle)
         named = {place for place, one in enumerate(ranked) if not hyphenated and _is_called(one, needle)}
         called |= named
@@ -46,7 +46,7 @@ def exact_first(ranked: Sequence[Ranked], question: str) -> list[Ranked]:
     return [replace(ranked[place], why="exact") if held[place] else ranked[place] for place in order]
 
 
-def _needles(question: str) -> dict[str, bool]:
+def needles(question: str) -> dict[str, bool]:
     """What an exact match holds, and whether it is a hyphenated word in a sentence."""
     alone = question.strip().strip(_QUOTES)
     names = {name: lexicon.is_hyphenated(name) and name != alone for name in lexicon.identifiers(question)}

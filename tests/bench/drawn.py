@@ -180,7 +180,7 @@ class Block:
             "date": [f"2026-{number // _CHUNKS_A_DOCUMENT % 12 + 1:02}-01" for number in numbers],
             "content_hash": [hashlib.sha256(path.encode()).hexdigest() for path in paths],
             "idents": idents,
-            "search_text": ["\n".join(parts) for parts in zip(titles, headings, texts, strict=True)],
+            "search_text": ["\n".join(parts) for parts in zip(titles, titles, headings, texts, strict=True)],
             "chunk": ordinals,
         }
         return pa.RecordBatch.from_pydict(columns, schema=SCHEMA)

@@ -18,7 +18,7 @@ from handler.main import AppHandler, make_handler
 from retrieval.core import Ask, Nearest, Opened, open_table
 from retrieval.database import Database
 from retrieval.layout import Layout
-from retrieval.ranking import CANDIDATES
+from retrieval.ranking import depth_for
 from retrieval.schema import DEFAULT_TABLE, VECTOR_COLUMN
 from retrieval.search.filters import Condition
 from retrieval.search.plan import TextPlan, plan_text
@@ -27,8 +27,11 @@ from retrieval.table import Table
 from tests.bench.asking import LIMIT, call_event
 from tests.bench.timing import Cost, cost_of
 
-FETCHED: Final = CANDIDATES + 32
-"""Rows that our searches ask the core for: the candidates, and some for ties."""
+FETCHED: Final = depth_for(LIMIT, settled=True) + 32
+"""Rows that our searches by words ask the core for: the candidates, and some for ties."""
+
+FETCHED_OF_VECTORS: Final = depth_for(LIMIT, settled=False) + 32
+"""Those of our searches by meaning."""
 
 _TRIES: Final = 20
 _PAUSE: Final = 1.0
@@ -52,6 +55,7 @@ class WarmTable:
         self._core: Opened = self._run(open_table(database.absolute(), DEFAULT_TABLE))
         self._table: Table = self._run(_table(database))
         self._layout: Layout = self._table.layout("text")
+        self._vocabulary = self._run(self._table.vocabulary())
         # As on Lambda, where what is there once the server is made is never looked at again.
         gc.collect()
         gc.freeze()
@@ -102,7 +106,7 @@ class WarmTable:
 
     def bare_vector(self, vector: Sequence[float]) -> Cost:
         """The same for a vector."""
-        ask = self._table.asking(self._layout, "_distance", FETCHED, None, Nearest(vector, VECTOR_COLUMN))
+        ask = self._table.asking(self._layout, "_distance", FETCHED_OF_VECTORS, None, Nearest(vector, VECTOR_COLUMN))
         return cost_of(lambda: self._run(self._core.rows(ask)))
 
     def bare_fetch(self, path: str) -> Cost:
@@ -137,7 +141,8 @@ class WarmTable:
         return self._table.asking(self._layout, "_score", FETCHED, None, self._plan(question))
 
     def _plan(self, question: str) -> TextPlan:
-        plan = plan_text(question, self._layout.searchable)
+        known = self._vocabulary
+        plan = plan_text(question, self._layout.searchable, *((known.frequency, known.names_with) if known else ()))
         if plan is None:
             raise RuntimeError(f"There is no plan for {question!r}")
         return plan

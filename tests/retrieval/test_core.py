@@ -121,6 +121,8 @@ def test_the_version_that_is_known_is_the_one_that_is_pinned_and_installed() -> 
     "question",
     [
         plan(Match("text", "boat")),
+        plan(Match("text", "boat river", boost=0.3)),
+        plan(Phrase("text", "orchard signal")),
         plan(Match("text", "boat river", boost=2.0), Match("title", "boat", boost=0.2)),
         plan(Match("idents", "get_river", boost=2.0)),
         plan(Phrase("text", "copper violin")),

@@ -16,6 +16,7 @@ from lancedb.index import IvfFlat
 from retrieval import embedding
 from retrieval.circuit import THRESHOLD
 from retrieval.errors import BedivereError
+from retrieval.ranking import depth_for
 from retrieval.types import Narrowing, SearchReply
 from tests.embedding_server import DIMENSIONS, MODEL, EmbeddingServer, running_embedding_server
 from tests.retrieval.asking import DATABASE, ask, ask_context, index, paths, retriever, vectors_of
@@ -282,6 +283,32 @@ class TestTies:
         reply = ask(retriever(database, embedding_server), "boat", search_type=asked, limit=limit, whole=True)
         assert reply.search_type == asked
         assert [hit.id for hit in reply.hits] == sorted(ids)[:limit]
+
+
+class TestHowFarDownIsLooked:
+    """One document of sixty holds fewest of the words that are asked for: by them it is the last."""
+
+    ROWS = 60
+    LAST = "guides/last.md"
+
+    @pytest.fixture
+    def sixty(self, make_table: TableMaker) -> Path:
+        others = [f"the red boat heron 9 leaves {'again ' * (place + 1)}" for place in range(self.ROWS - 1)]
+        last = f"a boat, called heron-9 {'and so on ' * self.ROWS}"
+        paths = [*(f"notes/{place:02}.md" for place in range(self.ROWS - 1)), self.LAST]
+        return make_table({"path": paths, "text": [*others, last]}, fts=["text"])
+
+    def test_as_far_as_a_setting_may_bring_something_up(self, sixty: Path) -> None:
+        assert self.LAST not in paths(ask(retriever(sixty), "red boat leaves", limit=20))
+        boosted = retriever(sixty, path_boosts={"guides": 10.0})
+        assert paths(ask(boosted, "red boat leaves", limit=20))[0] == self.LAST
+
+    def test_as_far_as_a_name_may_stand(self, sixty: Path) -> None:
+        assert paths(ask(retriever(sixty), "red boat heron-9 leaves", limit=1)) == [self.LAST]
+
+    def test_no_further_than_twice_what_is_wanted_where_nothing_can_rise(self) -> None:
+        assert [depth_for(wanted, settled=True) for wanted in (1, 20, 30, 70, 200)] == [40, 40, 60, 100, 200]
+        assert [depth_for(wanted, settled=False) for wanted in (1, 100, 200)] == [100, 100, 200]
 
 
 class TestCorrections:

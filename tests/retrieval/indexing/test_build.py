@@ -101,10 +101,10 @@ def test_the_breadcrumb_leaves_out_a_first_heading_that_repeats_the_title(option
     assert "Setup > On Linux" in headings
 
 
-def test_the_searched_text_is_title_breadcrumb_and_text_on_lines_of_their_own(options: Options) -> None:
+def test_the_searched_text_is_the_title_twice_breadcrumb_and_text_on_lines_of_their_own(options: Options) -> None:
     build_table(options)
     row = next(row for row in rows_of(options) if row["heading"] == "Setup > On Linux")
-    assert row["search_text"] == f"The Guide\nSetup > On Linux\n{row['text']}"
+    assert row["search_text"] == f"The Guide\nThe Guide\nSetup > On Linux\n{row['text']}"
 
 
 def test_a_document_without_a_title_is_named_after_its_file(options: Options) -> None:

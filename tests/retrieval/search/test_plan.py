@@ -9,6 +9,7 @@ from retrieval.search import text as lexicon
 from retrieval.search.plan import (
     IDENTIFIER_BOOST,
     MAX_POSTINGS,
+    MAX_WEIGHED,
     MIN_WORDS,
     PART_BOOST,
     Match,
@@ -137,3 +138,19 @@ class TestLongQuestions:
     def test_what_is_several_words_to_the_index_is_as_rare_as_the_rarest(self) -> None:
         asked = ["word39-word0", *self.WORDS[20:]]
         assert "word39-word0" in self.searched(asked, self.frequency)
+
+
+class TestCommonWords:
+    def columns(self, question: str, places: int) -> list[str]:
+        plan = plan_text(question, EVERYTHING, lambda _: places // 2, lambda _: 0)
+        assert plan is not None
+        return [part.column for part in plan.parts]
+
+    def test_titles_and_headings_are_searched_as_long_as_the_words_are_not_too_common(self) -> None:
+        assert self.columns("harbour lights", MAX_WEIGHED) == ["search_text", "title", "heading"]
+
+    def test_where_they_are_the_text_is_searched_alone_which_holds_the_title(self) -> None:
+        assert self.columns("harbour lights", MAX_WEIGHED + 2) == ["search_text"]
+
+    def test_identifiers_are_searched_however_common_the_words_are(self) -> None:
+        assert self.columns("set get_river", MAX_WEIGHED + 2) == ["search_text", "idents", "idents"]
