@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Final
 
 from retrieval.search import text as lexicon
-from retrieval.search.vocabulary import FORMAT, MAGIC, MAX_IDENTIFIERS, MAX_STEMS, MAX_TOKEN, TOKEN, stem, tokens
+from retrieval.search.vocabulary import MAX_IDENTIFIERS, MAX_STEMS, MAX_TOKEN, TOKEN, stem, to_bytes, tokens
 
 _MAX_FORMS: Final = 8
 """Forms of a stem that are kept: the commonest are what a reader would write."""
@@ -55,7 +55,7 @@ class VocabularyBuilder:
             self._written[name] = min(written, self._written.get(name, written))
 
     def to_bytes(self) -> bytes:
-        """UTF-8 text: a line of what it is, then one a stem, with its chunks and its forms, then one an identifier."""
+        """The file that `Vocabulary.load` reads."""
         kept = sorted(self._stems, key=lambda name: (-self._stems[name], name))
         left_out = self._stems[kept[MAX_STEMS]] if len(kept) > MAX_STEMS else 0
         forms: dict[str, list[str]] = {}
@@ -68,10 +68,9 @@ class VocabularyBuilder:
         named = sorted(self._identifiers, key=lambda name: (-self._identifiers[name], name))
         written = [self._written[name] for name in named]
         real = [name for name in written if lexicon.identifiers(name) == [name]][:MAX_IDENTIFIERS]
-        head = "\t".join((MAGIC, str(FORMAT), str(self._chunks), str(left_out), str(len(names)), str(len(real))))
-        lines = ["\t".join((name, str(self._stems[name]), *forms.get(name, ()))) for name in names]
-        lines += [f"{name}\t{self._identifiers[name.lower()]}" for name in sorted(real)]
-        return "".join(f"{line}\n" for line in (head, *lines)).encode()
+        stems = ["\t".join((name, str(self._stems[name]), *forms.get(name, ()))) for name in names]
+        identifiers = [f"{name}\t{self._identifiers[name.lower()]}" for name in sorted(real)]
+        return to_bytes(self._chunks, left_out, stems, identifiers)
 
 
 def _words(text: str) -> set[str]:

@@ -7,8 +7,8 @@ nor digit, and both stem by Snowball's English algorithm. `retrieval.indexing.vo
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
-from collections.abc import Collection, Iterable, Iterator
+from binascii import crc32
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
@@ -17,6 +17,7 @@ from typing import Final, Literal, TypeAlias
 from retrieval.search import text as lexicon
 from retrieval.search.english import is_english, spellings, stem
 from retrieval.search.everyday import EVERYDAY
+from retrieval.search.lines import SortedLines
 from retrieval.search.neighbours import (
     LIKELY,
     POSSIBLE,
@@ -29,7 +30,7 @@ from retrieval.search.neighbours import (
 )
 
 MAGIC: Final = "bedivere-vocabulary"
-FORMAT: Final = 1
+FORMAT: Final = 2
 MAX_STEMS: Final = 200_000
 """More are left out, the rarest first."""
 
@@ -42,9 +43,8 @@ MAX_BYTES: Final = 32 * 2**20
 MAX_TOKEN: Final = 64
 """Characters of the longest token that is counted; what is longer is data, not a word."""
 
+_KIND: Final = [MAGIC.encode(), str(FORMAT).encode()]
 TOKEN: Final = re.compile(r"[^\W_]+")
-# A name, its chunks, and the forms of a stem with theirs; possessive, so that a file is read once, and no name twice.
-_LINES: Final = re.compile(r"(?:([^\t\n]++)\t[0-9]++(?:\t[^\t\n ]++ [0-9]++)*+\n(?!\1\t))*+")
 _DIGITS: Final = re.compile(r"\d+")
 _SHARED_WITH_STEM: Final = 4
 _SEPARATORS: Final = re.compile(r"[\W_]+")
@@ -99,35 +99,64 @@ def tokens(text: str) -> Iterator[re.Match[str]]:
             yield match
 
 
+@dataclass(frozen=True, slots=True)
+class _Head:
+    """The first line of the file, behind what says that it is one."""
+
+    chunks: int
+    left_out: int
+    """Chunks of the commonest stem that was left out; 0 where all are here."""
+    stems: int
+    stem_bytes: int
+    """Bytes of the lines of stems, which come first."""
+    checksum: int
+    """CRC-32 of all that follows this line."""
+
+    @classmethod
+    def read(cls, line: bytes) -> _Head:
+        fields = line.split(b"\t")
+        numbers = fields[len(_KIND) :]
+        if fields[: len(_KIND)] != _KIND or len(numbers) != len(cls.__dataclass_fields__):
+            raise ValueError("the file is no vocabulary of this format")
+        return cls(*map(int, numbers))
+
+
+def to_bytes(chunks: int, left_out: int, stems: Sequence[str], identifiers: Sequence[str]) -> bytes:
+    """The file: UTF-8 text, a line of what it is, then the lines of stems, in order, and those of identifiers.
+
+    A line of a stem holds, with tabs between them, its name, its chunks and each of its forms with a space and theirs;
+    that of an identifier its name and its chunks.
+    """
+    its, rest = ("".join(f"{line}\n" for line in lines).encode() for lines in (stems, identifiers))
+    told = (chunks, left_out, len(stems), len(its), crc32(its + rest))
+    return b"\t".join([*_KIND, *(str(one).encode() for one in told)]) + b"\n" + its + rest
+
+
 class Vocabulary:
     """The stems of one table with the number of chunks that hold each, the forms they were written in, and identifiers.
 
-    `stems` and `identifiers` are their lines of the file, those of stems in order. Most questions ask for a few stems,
-    which are looked up in them; the rest is read when the first mistake or the first identifier wants it. `left_out` is
-    the chunks of the commonest stem that was left out; 0 where all are here.
+    `stems` and `identifiers` are their lines of the file. Most questions ask for a few stems, which are looked up in
+    them; the rest is read when the first mistake or the first identifier wants it.
     """
 
-    def __init__(self, chunks: int, left_out: int, stems: list[str], identifiers: list[str]) -> None:
-        self.chunks: Final = chunks
-        self.left_out: Final = left_out
-        self._stem_lines = stems
-        self._identifier_lines = identifiers
+    def __init__(self, head: _Head, stems: str, identifiers: str) -> None:
+        self.chunks: Final = head.chunks
+        self.left_out: Final = head.left_out
+        self.words: Final = head.stems
+        self._stem_lines = SortedLines(stems)
+        self._identifier_lines = SortedLines(identifiers)
 
     @classmethod
     def load(cls, data: bytes) -> Vocabulary:
-        """Checks what `VocabularyBuilder.to_bytes` wrote, and keeps it. Raises `ValueError` where it is damaged."""
+        """Checks that it is what `to_bytes` wrote, and keeps it. Raises `ValueError` where it is damaged."""
         if len(data) > MAX_BYTES:
             raise ValueError("the vocabulary is larger than one is written")
-        head, _, body = data.decode().partition("\n")
-        chunks, left_out, stem_count, identifier_count = _counts(head)
-        lines = body.split("\n")
-        whole = len(lines) == stem_count + identifier_count + 1 and not lines.pop()
-        if not whole or stem_count > MAX_STEMS or identifier_count > MAX_IDENTIFIERS:
-            raise ValueError("the vocabulary is cut")
-        stems = lines[:stem_count]
-        if not _LINES.fullmatch(body) or stems != sorted(stems):
-            raise ValueError("the vocabulary has a line that is none, out of its order or there twice")
-        return cls(chunks, left_out, stems, lines[stem_count:])
+        first, _, body = data.partition(b"\n")
+        head = _Head.read(first)
+        # To look at every line would take longer than all else that a first question needs of them.
+        if crc32(body) != head.checksum:
+            raise ValueError("the vocabulary is damaged")
+        return cls(head, body[: head.stem_bytes].decode(), body[head.stem_bytes :].decode())
 
     @cached_property
     def _forms(self) -> Neighbours:
@@ -162,30 +191,19 @@ class Vocabulary:
             bare.setdefault(_SEPARATORS.sub("", name), []).append(name)
         return bare
 
-    @property
-    def words(self) -> int:
-        """How many it knows, all forms of one counted once."""
-        return len(self._stem_lines)
-
     @staticmethod
     def words_in(data: bytes) -> int:
         """`words` of a vocabulary that was written, without reading it. Raises `ValueError` where it is none."""
-        return _counts(data.partition(b"\n")[0].decode())[2]
+        return _Head.read(data.partition(b"\n")[0]).stems
 
     def frequency(self, word: str) -> int:
         """Chunks that hold a form of `word`, one token; 0 where the index does not know it."""
         plain = lexicon.fold(word).lower()
         # Most forms stand near their stem, and to find one there takes a tenth of the time of stemming it.
-        begin = plain[:_SHARED_WITH_STEM]
-        first, end = (bisect_left(self._stem_lines, edge) for edge in (begin, f"{begin}\U0010ffff"))
-        held = f"\t{plain} "
-        line = next((line for line in self._stem_lines[first:end] if held in line), None) or self._line_of(stem(plain))
-        return int(line.split("\t", 2)[1]) if line else 0
-
-    def _line_of(self, its: str) -> str | None:
-        place = bisect_left(self._stem_lines, f"{its}\t")
-        found = self._stem_lines[place : place + 1]
-        return next((line for line in found if line.startswith(f"{its}\t")), None)
+        near = self._stem_lines.beginning_with(plain[:_SHARED_WITH_STEM])
+        place = near.find(f"\t{plain} ")
+        line = near[near.rfind("\n", 0, place) :] if place >= 0 else self._stem_lines.beginning_with(f"{stem(plain)}\t")
+        return int(line[1:].split("\t", 2)[1]) if place >= 0 or len(line) > 1 else 0
 
     def holds_identifier(self, name: str) -> bool:
         """Whether a chunk holds `name` as an identifier; False also for one of the rarest in a table of very many."""
@@ -339,15 +357,6 @@ def _transcribed(written: str) -> Iterator[str]:
     for other in (lexicon.fold(plain.translate(_UMLAUTS)), _SPELT_OUT.sub(r"\1", lexicon.fold(plain))):
         if other != lexicon.fold(plain):
             yield other
-
-
-def _counts(head: str) -> tuple[int, int, int, int]:
-    """Chunks, chunks of the commonest stem left out, stems and identifiers, of a vocabulary's first line."""
-    fields = head.split("\t")
-    if len(fields) != 6 or fields[:2] != [MAGIC, str(FORMAT)]:
-        raise ValueError("the file is no vocabulary of this format")
-    chunks, left_out, stems, identifiers = map(int, fields[2:])
-    return chunks, left_out, stems, identifiers
 
 
 def _stands(question: str, start: int, stop: int) -> _Stands:

@@ -31,7 +31,7 @@ from retrieval.indexing.rows import SCHEMA
 from retrieval.indexing.vector_index import kind_for
 from retrieval.schema import CATALOG_FILE, COMPANIONS, DEFAULT_TABLE, VECTOR_COLUMN, VOCABULARY_FILE, Provenance
 from retrieval.search import text as lexicon
-from retrieval.search.vocabulary import FORMAT, MAGIC, MAX_IDENTIFIERS, MAX_STEMS, stem
+from retrieval.search.vocabulary import MAX_IDENTIFIERS, MAX_STEMS, stem, to_bytes
 
 MODEL: Final = "drawn-words"
 """What the tables say made their vectors."""
@@ -245,13 +245,11 @@ class _Counts:
                 forms.setdefault(stem(word), []).append((word, count))
         assert len(forms) <= MAX_STEMS
         names = sorted(set(self.identifiers[:MAX_IDENTIFIERS]))
-        head = (MAGIC, FORMAT, size, 0, len(forms), len(names))
-        lines = ["\t".join(map(str, head))]
+        lines: list[str] = []
         for name, written in sorted(forms.items()):
             total = min(size, sum(count for _, count in written))
             lines.append("\t".join((name, str(total), *(f"{word} {count}" for word, count in written))))
-        lines += [f"{name}\t1" for name in names]
-        return "".join(f"{line}\n" for line in lines).encode()
+        return to_bytes(size, 0, lines, [f"{name}\t1" for name in names])
 
 
 def _make(folder: Path, size: int) -> None:

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from retrieval.indexing.lance import FULL_TEXT
 from retrieval.indexing.vocabulary import VocabularyBuilder
+from retrieval.search.lines import SortedLines
 from retrieval.search.text import fold, identifier_terms
-from retrieval.search.vocabulary import MAX_BYTES, Correction, Vocabulary
+from retrieval.search.vocabulary import MAX_BYTES, Correction, Vocabulary, to_bytes
 
 TEXTS: Final = (
     "Rotate the signing keys with rotate_signing_key every ninety days.",
@@ -192,27 +193,45 @@ def test_any_question_is_answered_and_only_corrected_words_change(question: str)
     assert (corrected == question) == (not corrections)
 
 
+WRITTEN: Final = to_bytes(3, 0, ["key\t2\tkey 1\tkeys 1", "lock\t1"], ["sync-wave\t1"])
+
+
 @pytest.mark.parametrize(
     "data",
     [
         b"",
         b"\xff\xfe",
-        b"something else\t1\t1\t0\t0\t0\n",
-        b"bedivere-vocabulary\t9\t1\t0\t0\t0\n",
-        b"bedivere-vocabulary\t1\tmany\t0\t0\t0\n",
-        b"bedivere-vocabulary\t1\t1\t0\t2\t0\nkey\t1\n",
-        b"bedivere-vocabulary\t1\t1\t0\t1\t0\nkey\tone\n",
-        b"bedivere-vocabulary\t1\t1\t0\t2\t0\nkey\t1\nkey\t1\n",
-        b"bedivere-vocabulary\t1\t1\t0\t2\t0\nlock\t1\nkey\t1\n",
-        b"bedivere-vocabulary\t1\t1\t0\t1\t0\nkey\t1\tkeys\n",
-        b"bedivere-vocabulary\t1\t1\t0\t1\t0\nkey\t1\tkeys many\n",
-        b"bedivere-vocabulary\t1\t1\t0\t0\t1\nsync-wave\tone\n",
-        b"bedivere-vocabulary\t1\t1\t0\t999999999\t0\n",
+        b"something else\t2\t1\t0\t0\t0\t0\n",
+        WRITTEN.replace(b"\t2\t", b"\t9\t", 1),
+        WRITTEN.replace(b"\t3\t", b"\tmany\t", 1),
+        WRITTEN.replace(b"\t3\t", b"\t", 1),
+        WRITTEN.replace(b"lock", b"clok"),
+        WRITTEN.replace(b"sync", b"cync"),
+        WRITTEN.replace(b"key 1\tkeys 1", b"keys 1\tkey 1"),
+        WRITTEN + b"door\t1\n",
     ],
 )
 def test_a_damaged_file_is_refused(data: bytes) -> None:
+    assert data != WRITTEN
     with pytest.raises(ValueError):  # noqa: PT011 - it is what is promised
         Vocabulary.load(data)
+
+
+def test_of_a_file_that_was_written_each_line_is_found() -> None:
+    words = Vocabulary.load(WRITTEN)
+    assert (words.chunks, words.left_out, words.words) == (3, 0, 2)
+    assert [words.frequency(word) for word in ("key", "keys", "lock", "locked", "door", "a", "zebra")] == [
+        *(2, 2, 1, 1),
+        *(0, 0, 0),
+    ]
+    assert [words.holds_identifier(name) for name in ("Sync-Wave", "sync")] == [True, False]
+
+
+@given(st.sets(st.text("abc", min_size=1, max_size=3)), st.text("abc", max_size=3))
+def test_a_line_is_looked_up_as_if_all_were_looked_at(names: set[str], start: str) -> None:
+    lines = [f"{name}\t1" for name in sorted(names)]
+    found = SortedLines("".join(f"{line}\n" for line in lines)).beginning_with(start)
+    assert found.split("\n")[1:-1] == [line for line in lines if line.startswith(start)]
 
 
 def test_a_file_that_is_too_large_is_refused_before_it_is_read() -> None:
