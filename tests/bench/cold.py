@@ -43,7 +43,7 @@ FLOOR: Final = Path(__file__).with_name("floor.py")
 PLAIN: Final = ("lancedb", "mcp", "starlette", "mangum", "boto3", "openai", "aws_lambda_powertools")
 """What a handler would import that gives its start no thought."""
 
-ON_LAMBDA: Final = {"AWS_LAMBDA_RUNTIME_API": "127.0.0.1:9"}
+ON_LAMBDA: Final = {"AWS_LAMBDA_RUNTIME_API": "127.0.0.1:9", "AWS_LAMBDA_FUNCTION_NAME": "bedivere"}
 DELAY: Final = 0.02
 """Seconds that are added to each request to the store."""
 
