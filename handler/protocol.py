@@ -238,11 +238,11 @@ def _hits(reply: Reply | None) -> int | None:
 
 def _result(reply: Reply, tool: Contract[Any]) -> CallToolResult:
     """The wire's form of `reply`. Raises `BedivereError` REPLY_TOO_LARGE."""
-    structured = reply.model_dump(mode="json", exclude_none=True)
     encoded = reply.model_dump_json(exclude_none=True)
     text = reply.context if isinstance(reply, ContextReply) else encoded
     _check_size(text, encoded, tool)
-    return CallToolResult(content=[TextContent(text=text)], structured_content=structured)
+    # The SDK makes it JSON with the rest of the result, without what is None and by the same aliases.
+    return CallToolResult(content=[TextContent(text=text)], structured_content=reply)
 
 
 def _check_size(text: str, structured: str, tool: Contract[Any]) -> None:

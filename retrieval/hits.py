@@ -6,6 +6,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Final, TypeVar, cast
 
+from pydantic_core import to_json
+
 from retrieval.search.collapse import Group
 from retrieval.search.found import Found
 from retrieval.search.fusion import RANK_CONSTANT, Ranked
@@ -17,6 +19,8 @@ MAX_REPLY_CHARS: Final = 60_000
 """Characters of hits in one reply: more would not fit the model that asked."""
 
 _CONTEXT_FIELD: Final = len(',"context":')
+# A page of hits is made JSON in half the time that its hits take one by one.
+_WEIGHED_AT_ONCE: Final = 20
 _MAX_METADATA_CHARS: Final = 300
 _MAX_METADATA: Final = 64
 _MAX_LABEL_CHARS: Final = 600
@@ -46,12 +50,16 @@ def hits_of(
     """
     hits: list[Hit] = []
     spent = 0
-    for place, one in enumerate(best):
-        hit = _hit(one, found, groups[place] if groups else None)
-        spent += len(hit.model_dump_json(exclude_none=True))
-        if spent > MAX_REPLY_CHARS and not whole:
-            break
-        hits.append(hit)
+    for start in range(0, len(best), _WEIGHED_AT_ONCE):
+        places = range(start, min(start + _WEIGHED_AT_ONCE, len(best)))
+        more = [_hit(best[place], found, groups[place] if groups else None) for place in places]
+        chars = _chars(more)
+        while spent + chars > MAX_REPLY_CHARS and more and not whole:
+            chars -= _chars([more.pop()])
+        spent += chars
+        hits += more
+        if len(more) < len(places):
+            return hits, len(best) - len(hits)
     # Better a hit without what stands around it than no hit: contexts get what room is left, the best first.
     for place, hit in enumerate(hits):
         if hit.id not in contexts:
@@ -62,7 +70,7 @@ def hits_of(
         if spent > MAX_REPLY_CHARS and not whole:
             break
         hits[place] = hit.model_copy(update={"context": context})
-    return hits, len(best) - len(hits)
+    return hits, 0
 
 
 def by_rank_alone(hits: Sequence[Hit]) -> list[Hit]:
@@ -76,6 +84,12 @@ def by_rank_alone(hits: Sequence[Hit]) -> list[Hit]:
         )
         for place, hit in enumerate(hits, start=1)
     ]
+
+
+def _chars(hits: list[Hit]) -> int:
+    """Characters of the JSON of `hits`, one by one."""
+    brackets_and_commas = len(hits) + 1
+    return len(to_json(hits, exclude_none=True).decode()) - brackets_and_commas
 
 
 def _hit(one: Ranked, found: Found, group: Group | None) -> Hit:

@@ -41,11 +41,21 @@ _SPELLINGS: Final = tuple(
     )
 )
 
+_SHORT: Final = len("die")
+
 
 @lru_cache(maxsize=4096)
 def stem(word: str) -> str:
     """The stem of `word`, a folded token in lower case, by Snowball's English algorithm: what the index keeps of it."""
     return cast("str", _stemmer().stemWord(word))
+
+
+def beginnings(stem: str) -> tuple[str, ...]:
+    """What words of `stem`, of which `stem()` makes it, begin with: with one of these."""
+    # Endings go, and of what is left no letter changes but the last: `happi` is of happy, `hope` of hoping.
+    kept = stem[:-1] or stem
+    # There is one rule that changes two: dying, lying, tying and vying are of die, lie, tie and vie.
+    return (kept, f"{stem[0]}y") if len(stem) == _SHORT and stem.endswith("ie") else (kept,)
 
 
 def is_english(word: str) -> bool:

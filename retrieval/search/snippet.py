@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
@@ -14,13 +15,16 @@ SNIPPET_CHARS: Final = 280
 
 _WORD: Final = re.compile(r"\w+")
 _BEYOND_ASCII: Final = re.compile(r"[^\W\x00-\x7f]")
+_UNDERSCORE: Final = re.compile("_")
+# Where one word of an identifier ends and the next begins. A class of letters comes first, so that it is found quickly.
+_COMPOSED: Final = re.compile("[0-9A-Z_](?:(?<=_)|(?<=[a-z0-9][A-Z])|(?<=[A-Z]{2})[a-z]|(?<=[0-9])[A-Za-z])")
 # Adornment to a reader: underlines and table rules, and the headings that a hit names beside its snippet.
 _RULE: Final = "|:=~^+- \t"
+_OTHER_SPACES: Final = ("  ", "\t", "\r", "\x0b", "\x0c", "\x1c", "\x1d", "\x1e", "\x1f")
 _OPENING_HEADINGS: Final = re.compile(r"\A(?:\s*#{1,6} [^\n]*(?:\n|\Z))+")
 _ELLIPSIS: Final = "…"
 _ENDINGS: Final = tuple("ations ation ating ates ated ate ings ing ies ied ers er es ed ly s e y".split())
 _SHORTEST_STEM: Final = 3
-_LEAST_SHARED: Final = 2
 _LONGEST_STEMMED: Final = 64
 _MANY_STEMS: Final = 24
 _FIRST: Final = 3
@@ -29,6 +33,9 @@ _MAX_SPANS: Final = 200
 _MAX_SCANNED: Final = 100_000
 # A word at the edge of the window that is longer than the rest of it is cut: a whole snippet of one word helps nobody.
 _LEAST_KEPT: Final = 40
+
+_Match = tuple[int, str]
+"""Where a word begins, and the word as it is written there."""
 
 
 def matched_spans(text: str, question: str) -> list[tuple[int, int]]:
@@ -47,64 +54,83 @@ def snippet(text: str, question: str, limit: int = SNIPPET_CHARS) -> str:
     Words stay whole; an ellipsis marks each end that was cut. Without a match it is the beginning.
     """
     line, _ = _line(text)
-    return line if len(line) <= limit else _cut_out(line, matched_spans(line, question), limit)
+    return line if len(line) <= limit else _cut_out(line, _matching(line, question), limit)
 
 
 def snippet_and_words(text: str, labels: str, question: str) -> tuple[str, list[str]]:
     """`snippet` of `text`, and `matched_words` of `labels` and `text` together: `text` is searched once for both."""
     line, headings = _line(text)
     around = f"{labels}\n{headings}"
-    quick, beside = list(_matching_quickly(line, question)), list(_matching_quickly(around, question))
+    quick = _matching_quickly(f"{line}\n{around}", question)
+    within = [one for one in quick if one[0] < len(line)]
     is_cut = len(line) > SNIPPET_CHARS
-    within = quick if quick or (beside and not is_cut) else _matching_as_indexed(line, question)
-    words = _meant(question, [*quick, *beside] or [*within, *_matching_as_indexed(around, question)])
-    if not is_cut:
-        return line, words
-    return _cut_out(line, [(start, start + len(word)) for start, word in within], SNIPPET_CHARS), words
+    if not within and (is_cut or not quick):
+        within = _matching_as_indexed(line, question)
+    words = _meant(question, quick or [*within, *_matching_as_indexed(around, question)])
+    return _cut_out(line, within, SNIPPET_CHARS) if is_cut else line, words
 
 
-def _meant(question: str, matching: Iterable[tuple[int, str]]) -> list[str]:
+def _meant(question: str, matching: Iterable[_Match]) -> list[str]:
     """The telling words of `question` that are words of `matching`, by the quick stemmer or else by the index's."""
-    words = {part for _, word in matching for part in _parts(word)}
-    held = set(map(_stem, words))
-    quick = [term for term in _terms(question) if _stem(term) in held]
-    if quick or not words:
+    words = {word for _, word in matching}
+    if not words:
+        return []
+    held = {stem for word in words for stem in _stems_of_parts(word)}
+    quick = [term for term, stem in _wanted(question).terms if stem in held]
+    if quick:
         return quick
-    held = set(map(_stem_of_index, words))
-    return [term for term in _terms_of_index(question) if _stem_of_index(term) in held]
+    held = {_stem_of_index(part) for word in words for part in _parts(word)}
+    return [term for term, stem in _wanted_of_index(question).terms if stem in held]
 
 
 def _line(text: str) -> tuple[str, str]:
     """`text` on one line without what is adornment, and the headings that were taken from its beginning."""
     text = text[:_MAX_SCANNED]
-    bare = "\n".join(line for line in text.split("\n") if line.strip(_RULE))
+    bare = "\n".join([line for line in text.split("\n") if line.strip(_RULE)])
     headings = _OPENING_HEADINGS.match(bare)
     start = headings.end() if headings else 0
-    line = " ".join(bare[start:].split())
+    line = _on_one_line(bare[start:])
     # Of a chunk that is headings alone they are what there is.
-    return (line, bare[:start]) if line else (" ".join(text.split()), "")
+    return (line, bare[:start]) if line else (_on_one_line(text), "")
 
 
-def _cut_out(text: str, spans: Sequence[tuple[int, int]], limit: int) -> str:
+def _on_one_line(text: str) -> str:
+    """`text` with one space for all that parts its words: most often there is no other within its lines."""
+    line = " ".join(map(str.strip, text.split("\n")))
+    if not line.isascii():
+        return " ".join(text.split())
+    for space in _OTHER_SPACES:
+        if space in line:
+            return " ".join(text.split())
+    return line.strip()
+
+
+def _cut_out(text: str, matching: Sequence[_Match], limit: int) -> str:
     room = limit - 2 * len(_ELLIPSIS)
-    start = _best_start(text, spans[:_MAX_SPANS], room)
+    start = _best_start(text, matching[:_MAX_SPANS], room)
     end = min(start + room, len(text))
     start, end = _to_word_start(text, start, end), _to_word_end(text, start, end)
     return (_ELLIPSIS if start else "") + text[start:end].strip() + (_ELLIPSIS if end < len(text) else "")
 
 
-def _best_start(text: str, spans: Sequence[tuple[int, int]], room: int) -> int:
+def _best_start(text: str, matching: Sequence[_Match], room: int) -> int:
     """Where a window of `room` characters begins that holds the most distinct matched words, the earliest such."""
-    best, most = 0, 0
-    stems = [_stem(text[left:right]) for left, right in spans]
-    for index, (start, _) in enumerate(spans):
-        held = [place for place in range(index, len(spans)) if spans[place][1] <= start + room]
-        distinct = len({stems[place] for place in held})
+    best, most, beyond = 0, 0, 0
+    stems = [_stem(word) for _, word in matching]
+    ends = [start + len(word) for start, word in matching]
+    of_all = len(set(stems))
+    for index, (start, _) in enumerate(matching):
+        while beyond < len(ends) and ends[beyond] <= start + room:
+            beyond += 1
+        if beyond - index <= most:
+            continue
+        distinct = len(set(stems[index:beyond]))
         if distinct > most:
-            best, most = start, distinct
-            last = spans[held[-1]][1]
+            most = distinct
             # Half of the spare room goes in front, so that the words are read in their sentence.
-            best = max(0, min(start - (room - (last - start)) // 2, len(text) - room))
+            best = max(0, min(start - (room - (ends[beyond - 1] - start)) // 2, len(text) - room))
+            if most == of_all:
+                break
     return best
 
 
@@ -122,44 +148,51 @@ def _to_word_end(text: str, start: int, end: int) -> int:
     return space if space > start + _LEAST_KEPT else end
 
 
-def _matching(text: str, question: str) -> Iterator[tuple[int, str]]:
+def _matching(text: str, question: str) -> list[_Match]:
     """Where each word of `text` begins that matches one of `question`, and the word, in order.
 
     Where none does by its commonest ending, the index's own stemmer is asked: it takes a hundred times as long.
     """
-    quick = list(_matching_quickly(text, question))
-    return iter(quick or _matching_as_indexed(text[:_MAX_SCANNED], question))
+    return _matching_quickly(text, question) or _matching_as_indexed(text[:_MAX_SCANNED], question)
 
 
-def _matching_quickly(text: str, question: str) -> Iterator[tuple[int, str]]:
-    wanted = _stems(question)
-    plain = _are_plain(wanted)
-    if plain and len(wanted) > _MANY_STEMS:
-        words = _words_by_beginning(text, _first_letters(wanted))
-    elif plain and (text.isascii() or not _BEYOND_ASCII.search(text)):
-        words = _plain_words(text, wanted)
+def _matching_quickly(text: str, question: str) -> list[_Match]:
+    wanted = _wanted(question)
+    stems = wanted.stems
+    if wanted.plain and len(stems) > _MANY_STEMS:
+        words = _words_by_beginning(text, _first_letters(stems))
+    elif wanted.plain and _is_plain(text):
+        # Every word that holds an underscore is found by that.
+        found = _words_begun(text, wanted.beginnings)
+        if "_" in text:
+            found |= _words_around(text, _UNDERSCORE)
+        words = sorted(found.items())
     else:
-        words = ((match.start(), match.group()) for match in _candidates(wanted).finditer(text))
-    return ((start, word) for start, word in words if _matches(word, wanted))
+        words = ((match.start(), match.group()) for match in _candidates(stems).finditer(text))
+    # Most words by far match as they are: those are not asked for what else there may be.
+    return [one for one in words if _stem(one[1]) in stems or _matches_in_part(one[1], wanted)]
 
 
-def _matching_as_indexed(text: str, question: str) -> list[tuple[int, str]]:
-    terms = [term for term in _terms_of_index(question) if term.isalpha()]
-    wanted = {_stem_of_index(term) for term in terms}
-    # No ending is so long that two words of one stem begin otherwise.
-    begin = {lexicon.fold(term)[:_LEAST_SHARED].casefold() for term in terms}
+def _matching_as_indexed(text: str, question: str) -> list[_Match]:
+    wanted = _wanted_of_index(question)
+    stems, beginnings = wanted.stems, wanted.beginnings
+    if not stems:
+        return []
+    if len(beginnings) <= _MANY_STEMS and _is_plain(text):
+        found = _words_begun(text, beginnings) | _words_around(text, _COMPOSED)
+        words = sorted(found.items())
+    else:
+        words = [(match.start(), match.group()) for match in _WORD.finditer(text)]
 
     def matches(word: str) -> bool:
-        if word.islower() and word.isascii() and "_" not in word and word[:_LEAST_SHARED] not in begin:
+        if word.islower() and word.isascii() and "_" not in word and not word.startswith(beginnings):
             # So most words need not be taken apart.
             return False
         return any(
-            lexicon.fold(part[:_LEAST_SHARED]).casefold() in begin and _stem_of_index(part) in wanted
-            for part in _parts(word)
+            lexicon.fold(part).lower().startswith(beginnings) and _stem_of_index(part) in stems for part in _parts(word)
         )
 
-    words = _WORD.finditer(text) if terms else ()
-    return [(match.start(), match.group()) for match in words if matches(match.group())]
+    return [one for one in words if matches(one[1])]
 
 
 def _parts(word: str) -> list[str]:
@@ -168,30 +201,46 @@ def _parts(word: str) -> list[str]:
     return [word] if plain and "_" not in word else [word, *lexicon.identifier_words(word)]
 
 
-def _plain_words(text: str, stems: frozenset[str]) -> list[tuple[int, str]]:
-    """The same words as of `_candidates`, in a text whose letters are all ASCII: most are, and this is much quicker.
+def _is_plain(text: str) -> bool:
+    """Whether all letters of `text` are ASCII: of most texts they are, and these are looked at much quicker."""
+    return text.isascii() or not _BEYOND_ASCII.search(text)
 
-    To look for one stem after the other is quicker than a pattern of all of them, as long as they are not many.
+
+def _words_begun(text: str, beginnings: Iterable[str]) -> dict[int, str]:
+    """The words of `text`, which is plain, that begin with one of `beginnings`, of letters and digits, by their place.
+
+    To look for one after the other is quicker than a pattern of all of them, as long as they are not many.
     """
     plain = text.lower()
     found: dict[int, str] = {}
-    # Every word that holds an underscore is found by that.
-    for stem in (*(one for one in stems if "_" not in one), "_"):
-        start = plain.find(stem)
+    for beginning in beginnings:
+        start = plain.find(beginning)
         while start >= 0:
-            end = start + 1
-            if stem == "_":
-                while start and _is_of_word(text[start - 1]):
-                    start -= 1
-            if (word := _WORD.match(text, start)) is not None:
-                end = word.end()
-                if not (start and _is_of_word(text[start - 1])):
-                    found[start] = word.group()
-            start = plain.find(stem, end)
-    return sorted(found.items())
+            end = start + len(beginning)
+            before = plain[start - 1] if start else " "
+            # Nearly always it is a space, and the rest is not asked.
+            if (before == " " or not _is_of_word(before)) and (match := _WORD.match(text, start)):
+                found[start] = match.group()
+                end = match.end()
+            start = plain.find(beginning, end)
+    return found
 
 
-def _words_by_beginning(text: str, letters: frozenset[str]) -> Iterator[tuple[int, str]]:
+def _words_around(text: str, mark: re.Pattern[str]) -> dict[int, str]:
+    """The words of `text` that hold a `mark`, by their place."""
+    found: dict[int, str] = {}
+    end = 0
+    for match in mark.finditer(text):
+        if (start := match.start()) < end:
+            continue
+        while start and _is_of_word(text[start - 1]):
+            start -= 1
+        if word := _WORD.match(text, start):
+            found[start], end = word.group(), word.end()
+    return found
+
+
+def _words_by_beginning(text: str, letters: frozenset[str]) -> Iterator[_Match]:
     """Those of all words that may match, as they begin as a stem does: quicker than to look for hundreds of stems."""
     for match in _WORD.finditer(text):
         word = match.group()
@@ -209,38 +258,60 @@ def _is_of_word(letter: str) -> bool:
 # What depends on the question alone is asked for with each hit of its reply.
 
 
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """What is looked for of a question."""
+
+    terms: tuple[tuple[str, str], ...]
+    """Its telling words with their stems."""
+    stems: frozenset[str]
+    beginnings: tuple[str, ...]
+    """The stems without an underscore."""
+    plain: bool
+    """Whether there are stems, and all of ASCII letters, digits and underscores."""
+    unspaced: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _WantedOfIndex:
+    """The same by the stemmer of the index."""
+
+    terms: tuple[tuple[str, str], ...]
+    """Its telling words, and those that identifiers are composed of, by which other spellings of them are found."""
+    stems: frozenset[str]
+    beginnings: tuple[str, ...]
+    """A word that begins with none of these has none of the stems."""
+
+
 @lru_cache(maxsize=16)
+def _wanted(question: str) -> _Wanted:
+    terms = tuple((term, _stem(term)) for term in _terms(question))
+    stems = frozenset(stem for _, stem in terms) | frozenset(lexicon.phrases(question))
+    return _Wanted(
+        terms,
+        stems,
+        beginnings=tuple(stem for stem in stems if "_" not in stem),
+        plain=bool(stems) and all(stem.isascii() and stem.replace("_", "").isalnum() for stem in stems),
+        unspaced=tuple(stem for stem in stems if lexicon.is_unspaced(stem)),
+    )
+
+
+@lru_cache(maxsize=16)
+def _wanted_of_index(question: str) -> _WantedOfIndex:
+    names = lexicon.identifiers(lexicon.nfc(question))
+    words = (word for name in names for word in lexicon.identifier_words(name))
+    terms = tuple((term, _stem_of_index(term)) for term in dict.fromkeys((*_terms(question), *words)))
+    stems = frozenset(stem for term, stem in terms if term.isalpha())
+    return _WantedOfIndex(terms, stems, tuple({one for stem in stems for one in english.beginnings(stem)}))
+
+
 def _terms(question: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(lexicon.words(lexicon.telling(lexicon.nfc(question)))))
 
 
 @lru_cache(maxsize=16)
-def _terms_of_index(question: str) -> tuple[str, ...]:
-    """The telling words, and those that identifiers are composed of, by which other spellings of them are found."""
-    names = lexicon.identifiers(lexicon.nfc(question))
-    words = (word for name in names for word in lexicon.identifier_words(name))
-    return tuple(dict.fromkeys((*_terms(question), *words)))
-
-
-@lru_cache(maxsize=16)
-def _stems(question: str) -> frozenset[str]:
-    return frozenset(_stem(term) for term in _terms(question)) | frozenset(lexicon.phrases(question))
-
-
-@lru_cache(maxsize=16)
-def _are_plain(wanted: frozenset[str]) -> bool:
-    """Whether there are stems, and all of ASCII letters, digits and underscores."""
-    return bool(wanted) and all(stem.isascii() and stem.replace("_", "").isalnum() for stem in wanted)
-
-
-@lru_cache(maxsize=16)
 def _first_letters(wanted: frozenset[str]) -> frozenset[str]:
     return frozenset(stem[:_FIRST] for stem in wanted)
-
-
-@lru_cache(maxsize=16)
-def _unspaced(wanted: frozenset[str]) -> tuple[str, ...]:
-    return tuple(term for term in wanted if lexicon.is_unspaced(term))
 
 
 @lru_cache(maxsize=16)
@@ -254,19 +325,20 @@ def _candidates(wanted: frozenset[str]) -> re.Pattern[str]:
     return re.compile(rf"\b(?:{stems})\w*+|\b[^\W_]*+_\w*+|\b[A-Za-z0-9]*+[^\W\x00-\x7f]\w*+", re.IGNORECASE)
 
 
-def _matches(word: str, wanted: frozenset[str]) -> bool:
-    stem = _stem(word)
-    if stem in wanted:
-        return True
+def _matches_in_part(word: str, wanted: _Wanted) -> bool:
     # Identifiers are one word to a reader and several to the index; unspaced scripts have no words at all.
     if "_" in word:
-        return any(_stem(part) in wanted for part in word.split("_"))
-    return any(term in word or word in term for term in _unspaced(wanted))
+        return any(_stem(part) in wanted.stems for part in word.split("_"))
+    return bool(wanted.unspaced) and any(term in word or word in term for term in wanted.unspaced)
+
+
+def _stem_of_index(word: str) -> str:
+    return english.stem(lexicon.fold(word).lower()) if len(word) <= _LONGEST_STEMMED else word
 
 
 @lru_cache(maxsize=4096)
-def _stem_of_index(word: str) -> str:
-    return english.stem(lexicon.fold(word).lower()) if len(word) <= _LONGEST_STEMMED else word
+def _stems_of_parts(word: str) -> tuple[str, ...]:
+    return tuple(map(_stem, _parts(word)))
 
 
 @lru_cache(maxsize=4096)

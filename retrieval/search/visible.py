@@ -43,7 +43,7 @@ _PARTING: Final = re.compile("\r\n?|[\x0b\x0c\x1c-\x1f\x85\u2028\u2029]")
 
 def seen(text: str) -> str:
     """`text` without what nobody sees; what ends a line in any reader's eyes ends it in all."""
-    return counted(text)[0]
+    return text if _PLAIN.fullmatch(text) else counted(text)[0]
 
 
 def counted(text: str) -> tuple[str, int]:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from retrieval.hits import MAX_REPLY_CHARS
+from retrieval.hits import MAX_REPLY_CHARS, hits_of
 from retrieval.retriever import MAX_CANDIDATES
 from retrieval.search.collapse import MAX_MATCHED_HEADINGS
-from retrieval.types import Expansion, Narrowing, SearchReply
+from retrieval.search.found import Found
+from retrieval.search.fusion import Ranked
+from retrieval.types import Expansion, Narrowing, Row, SearchReply
 from tests.embedding_server import EmbeddingServer
 from tests.retrieval.asking import DATABASE, ask, index, paths, retriever
 
@@ -69,6 +72,24 @@ class TestOneHitADocument:
         }
         reply = ask(retriever(make_table(table, fts=["text"])), "boat", collapse=True)
         assert {hit.path: hit.matching_chunk_count for hit in reply.hits} == {"a.md": 1, "b.md": 3}
+
+
+class TestAReplyOfBoundedSize:
+    def ranked(self, chars: int) -> list[Ranked]:
+        row = Row("é", "A boat.", 1.0, None, None, "é" * chars, None, 0, {})
+        return [Ranked(row, 1.0, "text", place) for place in range(1, 101)]
+
+    @pytest.mark.parametrize("chars", [500, 2_000, 3_000, 20_000])
+    def test_hits_are_left_out_from_the_first_that_no_longer_fits(self, chars: int) -> None:
+        ranked = self.ranked(chars)
+        found = Found("text", "boat", ranked)
+        every, _ = hits_of(ranked, found, None, {}, whole=True)
+        ends = list(accumulate(len(hit.model_dump_json(exclude_none=True)) for hit in every))
+        hits, left_out = hits_of(ranked, found, None, {"é": "What stands around."})
+        assert len(every) == 100
+        assert len(hits) == sum(end <= MAX_REPLY_CHARS for end in ends) < 100
+        assert left_out == 100 - len(hits)
+        assert all(hit.context is None for hit in hits)
 
 
 class TestWhatStandsAround:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from hypothesis import given
 from hypothesis import strategies as st
 
+from retrieval.search.english import english_words, stem
 from retrieval.search.snippet import SNIPPET_CHARS, matched_spans, matched_words, snippet, snippet_and_words
 
 FILLER = "Lorem ipsum dolor sit amet consectetur adipiscing elit sed do eiusmod tempor. " * 10
@@ -57,9 +60,18 @@ def test_words_match_that_the_index_takes_for_one() -> None:
         ("call getUserNames()", "user"),
         ("see ARGOCD_OPTS", "opts"),
         ("a happy one", "happiness"),
+        ("the dying swan", "die"),
     ]:
         assert matched_words(text, question) == [question]
         assert len(matched_spans(text, question)) == 1
+
+
+def test_all_words_of_one_stem_match_each_other() -> None:
+    words = sorted(english_words())
+    # One pair of neighbours in the alphabet out of thirty, which takes milliseconds; a third of them have one stem.
+    pairs = [(one, other) for one, other in list(pairwise(words))[::30] if stem(one) == stem(other)]
+    assert len(pairs) > 100
+    assert [(one, other) for one, other in pairs if matched_words(f"Of {other.title()}", one) != [one]] == []
 
 
 def test_an_identifier_that_is_not_there_matches_by_its_words() -> None:
