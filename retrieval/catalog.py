@@ -31,6 +31,8 @@ FRAGMENTS_KEY: Final = b"fragments"
 """Key of `RowNumbers.fragments` in the file's schema metadata, as pairs in a JSON list."""
 FRAGMENT_BITS: Final = 32
 """See `RowNumbers.fragments`."""
+PAGES_KEY: Final = b"pages"
+"""Key of `RowNumbers.pages` in the file's schema metadata, a word of JSON."""
 ROW_COLUMNS: Final = ("row_start", "row_place")
 """Columns of `RowNumbers`, int32, of as many rows as there are documents."""
 
@@ -93,6 +95,8 @@ class RowNumbers:
     """Where `columns` has the document that begins there."""
     columns: Mapping[str, Sequence[Any]]
     """Those of the catalog of all rows."""
+    pages: bool
+    """Whether each row has the address of its document, without an anchor of its own."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -242,16 +246,14 @@ def _read(reader: Any) -> Catalog:  # noqa: ANN401 - pyarrow's reader of a file
         raise ValueError("counts of another kind")
     if not isinstance(unnamed, list) or not all(isinstance(name, str) for name in unnamed):
         raise ValueError("names of another kind")
-    rows = _row_numbers(table, json.loads(metadata[FRAGMENTS_KEY]), columns) if version else None
+    rows = _row_numbers(table, metadata, columns) if version else None
     return Catalog(columns, unnamed=frozenset(unnamed), version=version, rows=rows)
 
 
-def _row_numbers(table: Any, fragments: list[list[int]], columns: Mapping[str, Sequence[Any]]) -> RowNumbers:  # noqa: ANN401 - one of pyarrow's
+def _row_numbers(table: Any, metadata: Mapping[bytes, bytes], columns: Mapping[str, Sequence[Any]]) -> RowNumbers:  # noqa: ANN401 - one of pyarrow's
     starts, places = (_integers(table.column(name)) for name in ROW_COLUMNS)
-    begins = {int(fragment): int(row) for fragment, row in fragments}
-    if places and not 0 <= min(places) <= max(places) < table.num_rows:
-        raise ValueError("numbers of no document")
-    return RowNumbers(begins, starts, places, columns)
+    fragments = {int(fragment): int(row) for fragment, row in json.loads(metadata[FRAGMENTS_KEY])}
+    return RowNumbers(fragments, starts, places, columns, json.loads(metadata[PAGES_KEY]) is True)
 
 
 def _integers(column: Any) -> Sequence[int]:  # noqa: ANN401 - one of pyarrow's

@@ -15,8 +15,8 @@ from retrieval.catalog import FRAGMENT_BITS, Catalog, RowNumbers
 from retrieval.layout import Layout
 from retrieval.schema import ORDINAL_COLUMN
 
-_DOCUMENTS: Final = ("path", "title", "collection", "version", "status", "date", "superseded_by")
-"""Columns that say the same in each row of a document, and in its entry in the catalog."""
+_DOCUMENTS: Final = ("path", "title", "url", "collection", "version", "status", "date", "superseded_by")
+"""Columns that mostly say the same in each row of a document, and in its entry in the catalog."""
 
 _WITHIN: Final = (1 << FRAGMENT_BITS) - 1
 _ID: Final = "id"
@@ -50,9 +50,11 @@ class Known:
         if catalog.version not in {None, version} or sum(catalog.columns["chunks"]) != rows:
             return cls()
         unsaid = catalog.unsaid
-        # Of rows that say nobody has superseded them the catalog says nothing, and they say it in words of their own.
-        told = (name for name in _DOCUMENTS if name not in unsaid and (name != "superseded_by" or not catalog.unnamed))
-        return cls(every_row=True, unsaid=unsaid, rows=catalog.rows, told=(*told,))
+        # Rows have words of their own for that nothing supersedes them, and anchors of their own on their page.
+        own = {"superseded_by"} if catalog.unnamed else set[str]()
+        own |= set[str]() if catalog.rows is not None and catalog.rows.pages else {"url"}
+        told = tuple(name for name in _DOCUMENTS if name not in unsaid | own)
+        return cls(every_row=True, unsaid=unsaid, rows=catalog.rows, told=told)
 
     def unread(self, layout: Layout) -> frozenset[str]:
         """The columns of `layout` that need not be read."""
@@ -68,7 +70,8 @@ class Known:
         if rows is None:
             raise UnknownRowError
         said, starts, fragments = rows.columns, rows.starts, rows.fragments
-        first_ids, chunks = said["first_id"], said["chunks"]
+        first_ids, chunks, all_places = said["first_id"], said["chunks"], rows.places
+        documents = len(chunks)
         ids: list[str] = []
         places: list[int] = []
         ordinals: list[int] = []
@@ -78,9 +81,10 @@ class Known:
                 raise UnknownRowError
             row = begins + (number & _WITHIN)
             before = bisect_right(starts, row) - 1
-            place = rows.places[before]
             ordinal = row - starts[before]
-            if not 0 <= ordinal < chunks[place]:
+            place = all_places[before]
+            # Of a file that is not what it was, neither need be of any document.
+            if not 0 <= place < documents or not 0 <= ordinal < chunks[place]:
                 raise UnknownRowError
             # The first id ends in the ordinal 0.
             ids.append(f"{first_ids[place][:-1]}{ordinal}")

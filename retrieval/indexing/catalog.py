@@ -15,6 +15,7 @@ from retrieval.catalog import (
     FRAGMENT_BITS,
     FRAGMENTS_KEY,
     NO_VERSION,
+    PAGES_KEY,
     ROW_COLUMNS,
     TEXT_COLUMNS,
     UNNAMED_KEY,
@@ -77,7 +78,7 @@ def numbered(catalog: bytes, table: Table, *, alike: bool) -> bytes:
     found = _numbers(Catalog.load(catalog), table) if alike else None
     metadata[VERSION_KEY] = str(version if found else NO_VERSION).encode()
     if found:
-        metadata[FRAGMENTS_KEY] = json.dumps(found.fragments).encode()
+        metadata |= {FRAGMENTS_KEY: json.dumps(found.fragments).encode(), PAGES_KEY: json.dumps(found.pages).encode()}
         for name, numbers in zip(ROW_COLUMNS, (found.starts, found.places), strict=True):
             batch = batch.append_column(name, pa.array(numbers, pa.int32()))
     return _file(batch.replace_schema_metadata(metadata))
@@ -88,16 +89,18 @@ class _Numbers:
     fragments: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
     starts: list[int] = field(default_factory=list[int])
     places: list[int] = field(default_factory=list[int])
+    pages: bool = True
 
 
 def _numbers(catalog: Catalog, table: Table) -> _Numbers | None:
     """What `RowNumbers` holds, by the rows as they lie in `table`; None where that does not say which row is which."""
     places = {first_id: place for place, first_id in enumerate(catalog.columns["first_id"])}
-    chunks, found = catalog.columns[COUNT_COLUMN], _Numbers()
+    chunks, pages, found = catalog.columns[COUNT_COLUMN], catalog.columns["url"], _Numbers()
     row, stem, ordinal, wanted = 0, "", 0, 0
-    query: Any = cast("Any", table).search().select(["id"]).with_row_id(True)
+    query: Any = cast("Any", table).search().select(["id", "url"]).with_row_id(True)
     for batch in query.to_batches(batch_size=BATCH_ROWS):
-        for row_id, number in zip(batch.column("id").to_pylist(), batch.column("_rowid").to_pylist(), strict=True):
+        columns = (batch.column(name).to_pylist() for name in ("id", "url", "_rowid"))
+        for row_id, url, number in zip(*columns, strict=True):
             fragment, within = number >> FRAGMENT_BITS, number & (1 << FRAGMENT_BITS) - 1
             if within == 0:
                 found.fragments.append((fragment, row))
@@ -113,6 +116,7 @@ def _numbers(catalog: Catalog, table: Table) -> _Numbers | None:
             if row_id != f"{stem}{ordinal}":
                 return None
             ordinal, row = ordinal + 1, row + 1
+            found.pages = found.pages and (url or None) == pages[found.places[-1]]
     whole = ordinal == wanted and not places and row <= _MAX_ROWS
     return found if whole else None
 

@@ -9,6 +9,7 @@ import json
 import logging
 import shutil
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -138,6 +139,15 @@ def test_what_is_known_is_not_asked_for(databases: dict[str, Path]) -> None:
     assert asked("nobody") == ["text", "heading", "url", "superseded_by", *own, "_score"]
 
 
+def test_addresses_without_anchors_of_their_own_are_known(tmp_path: Path) -> None:
+    page = "---\nurl: https://harbour.example/q\n---\nA ferry.\n"
+    database = index(tmp_path, {"a.md": page, "b.md": "A ferry of no page.\n"})
+    table = knowing(database)
+    assert table.asking(table.layout("text"), None, None, None, None, table.known).columns == ["text", "heading"]
+    assert everything(table) == everything(opened(database))
+    assert {row.url for row in everything(table)[2]} == {"https://harbour.example/q", None}
+
+
 @pytest.mark.parametrize("column", ["search_text", "heading", "title"])
 def test_another_column_of_text_has_all_columns_read(databases: dict[str, Path], column: str) -> None:
     table = knowing(databases["named"])
@@ -249,6 +259,7 @@ NUMBERS = RowNumbers(
     starts=[0, 2],
     places=[1, 0],
     columns={"first_id": ["a.md#0", "x:b%3A.md#0"], "path": ["a.md", "b:.md"], "chunks": [3, 2]},
+    pages=True,
 )
 
 
@@ -260,6 +271,12 @@ def test_the_number_of_a_row_says_its_document_and_its_place_in_it() -> None:
         "path": ["b:.md", "a.md", "a.md"],
     }
     assert known.columns([]) == {"id": [], "chunk": [], "path": []}
+
+
+@pytest.mark.parametrize("place", [-1, 2])
+def test_a_document_that_is_not_there_is_nobodys(place: int) -> None:
+    with pytest.raises(UnknownRowError):
+        Known(rows=replace(NUMBERS, places=[place, 0])).columns([0])
 
 
 @pytest.mark.parametrize("number", [5 << 32 | 2, 1 << 32, 2**40 + 1])

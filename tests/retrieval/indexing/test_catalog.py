@@ -118,6 +118,10 @@ def test_rows_of_which_some_were_deleted_have_no_numbers(tmp_path: Path) -> None
     assert Catalog.load(numbered(builder.to_bytes(), table, alike=True)).rows is None
 
 
-def test_chunks_with_anchors_of_their_own_on_one_page_are_numbered(tmp_path: Path) -> None:
-    catalog, _ = catalog_of(tmp_path, [row("a.md", place, url=f"https://a/#{place}") for place in range(2)])
+@pytest.mark.parametrize(("anchors", "pages"), [(("", ""), True), (("", "#b"), False), (("#a", "#a"), False)])
+def test_chunks_of_one_page_are_numbered_and_it_is_said_whether_they_have_anchors_of_their_own(
+    tmp_path: Path, anchors: tuple[str, str], pages: bool
+) -> None:
+    catalog, _ = catalog_of(tmp_path, [row("a.md", n, url=f"https://a/{anchor}") for n, anchor in enumerate(anchors)])
     assert catalog.rows is not None
+    assert catalog.rows.pages is pages
