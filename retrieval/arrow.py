@@ -4,10 +4,10 @@
 # pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownParameterType=false
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import date, datetime, time
 from decimal import Decimal
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -15,6 +15,16 @@ from retrieval.layout import Kind, Layout
 from retrieval.types import Row
 
 Cell = str | int | float | bool | None
+
+Scored = tuple[pa.Table, list[float]]
+"""Rows as they were fetched, and the score of each: higher is better."""
+
+Fill = Callable[[Sequence[int]], Mapping[str, Sequence[Cell]]]
+"""Gives columns that were not fetched, of the rows of these numbers, which are LanceDB's."""
+
+# More rows than asked for are fetched so that equal scores are ordered by id before the list is cut.
+_TIE_MARGIN: Final = 32
+_MAX_FETCHED: Final = 2_048
 
 
 def kind_of(kind: pa.DataType) -> Kind:
@@ -34,8 +44,28 @@ def kind_of(kind: pa.DataType) -> Kind:
     return "other"
 
 
-def rows_of(table: pa.Table, layout: Layout, scores: Iterable[float]) -> list[Row]:
-    """The rows of `table`, in its order, with their `scores`."""
+async def best_of(
+    fetch: Callable[[int], Awaitable[Scored]], limit: int, layout: Layout, fill: Fill | None = None
+) -> list[Row]:
+    """The first `limit` rows by (-score, id); `fetch` gives as many of the best as it is told, in any order."""
+    wanted = min(limit + _TIE_MARGIN, _MAX_FETCHED)
+    while True:
+        fetched, scores = await fetch(wanted)
+        least = sorted(scores, reverse=True)[limit - 1] if len(scores) > limit else None
+        tied = len(scores) == wanted and least == min(scores)
+        if not tied or wanted == _MAX_FETCHED:
+            break
+        wanted = min(wanted * 4, _MAX_FETCHED)
+    if least is not None:
+        # LanceDB gives the best first: what follows the last place and its equals is not made into rows at all.
+        kept = sum(score >= least for score in scores)
+        if min(scores[:kept]) >= least:
+            fetched, scores = fetched.slice(0, kept), scores[:kept]
+    return sorted(rows_of(fetched, layout, scores, fill), key=lambda row: (-row.score, row.id))[:limit]
+
+
+def rows_of(table: pa.Table, layout: Layout, scores: Iterable[float], fill: Fill | None = None) -> list[Row]:
+    """The rows of `table`, in its order, with their `scores`. What `fill` raises passes through."""
     count = table.num_rows
     nothing = [None] * count
     # By the column and not by the row, and nothing of the columns that hold nothing: a call reads a hundred rows.
@@ -43,6 +73,8 @@ def rows_of(table: pa.Table, layout: Layout, scores: Iterable[float]) -> list[Ro
         name: nothing if column.null_count == count else values_of(column)
         for name, column in zip(table.column_names, table.columns, strict=True)
     }
+    if fill is not None:
+        columns |= fill(columns["_rowid"])
 
     def texts(name: str | None) -> Sequence[str | None]:
         values = columns.get(name or "", nothing)

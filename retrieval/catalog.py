@@ -23,6 +23,18 @@ TEXT_COLUMNS: Final = (
 COUNT_COLUMN: Final = "chunks"
 UNNAMED_KEY: Final = b"unnamed"
 """Key of `Catalog.unnamed` in the file's schema metadata, a JSON list."""
+VERSION_KEY: Final = b"version"
+"""Key of `Catalog.version` in the file's schema metadata, a number in decimal digits."""
+NO_VERSION: Final = 0
+"""In its place where the numbers of the rows do not say enough of them: LanceDB counts from 1."""
+FRAGMENTS_KEY: Final = b"fragments"
+"""Key of `RowNumbers.fragments` in the file's schema metadata, as pairs in a JSON list."""
+FRAGMENT_BITS: Final = 32
+"""See `RowNumbers.fragments`."""
+PAGES_KEY: Final = b"pages"
+"""Key of `RowNumbers.pages` in the file's schema metadata, a word of JSON."""
+ROW_COLUMNS: Final = ("row_start", "row_place")
+"""Columns of `RowNumbers`, int32, of as many rows as there are documents."""
 
 _NEVER_NULL: Final = ("path", "prefix", "first_id", COUNT_COLUMN)
 
@@ -30,6 +42,8 @@ MAX_DOCUMENTS: Final = 5_000_000
 
 _SAID: Final = ("url", "collection", "version", "status", "date", "superseded_by")
 _OWN_WORDS: Final = ("collection", "version", "status", "superseded_by")
+_ALIKE: Final = ("title", "collection", "version", "status", "date", "superseded_by")
+"""What every row of a document that the indexer read says alike."""
 _NOBODY: Final = frozenset(
     {"", "-", "–", "—", "~", "none", "n/a", "na", "nil", "null", "no", "nobody", "nothing", "false"}
 )
@@ -65,6 +79,26 @@ class Document:
 _FIELDS: Final = tuple(Document.__dataclass_fields__)
 
 
+@dataclass(frozen=True, eq=False, slots=True)
+class RowNumbers:
+    """Which row of a table is of which document, where each document's chunks follow each other in their order.
+
+    Rows are counted from 0, as they lie in the table.
+    """
+
+    fragments: Mapping[int, int]
+    """The row that each fragment of the table begins with: LanceDB's number of a row has that of its fragment above
+    `FRAGMENT_BITS`, and its place in the fragment in these."""
+    starts: Sequence[int]
+    """The first row of each document, in the order of the rows."""
+    places: Sequence[int]
+    """Where `columns` has the document that begins there."""
+    columns: Mapping[str, Sequence[Any]]
+    """Those of the catalog of all rows."""
+    pages: bool
+    """Whether each row has the address of its document, without an anchor of its own."""
+
+
 @dataclass(frozen=True, eq=False)
 class Catalog:
     """All documents of a table, in the order of their paths.
@@ -78,15 +112,19 @@ class Catalog:
     """Which of `collection`, `version`, `status` and `superseded_by` hold text, to be compared with text."""
     unnamed: frozenset[str] = frozenset()
     """What stands in `superseded_by` of rows that name no successor with it."""
+    version: int | None = None
+    """LanceDB's version of the table as the indexer left it; `NO_VERSION` without `rows`, None where it did not say."""
+    rows: RowNumbers | None = None
+    """Which rows are of which document in that version, where each row says what its document says here."""
 
     @classmethod
     def load(cls, data: bytes) -> Catalog:
         """From the file that the indexer wrote. Raises `ValueError` where it is damaged."""
         try:
-            columns, unnamed = _read(data)
-        except (pa.ArrowException, KeyError, OSError, ValueError) as error:
+            with pa.ipc.open_file(pa.BufferReader(data)) as reader:
+                return _read(reader)
+        except (pa.ArrowException, KeyError, OSError, TypeError, ValueError) as error:
             raise ValueError("not a catalog") from error
-        return cls(columns, unnamed=unnamed)
 
     @classmethod
     def of_documents(cls, documents: Iterable[Document]) -> Catalog:
@@ -192,12 +230,13 @@ class Catalog:
         )
 
 
-def _read(data: bytes) -> tuple[dict[str, list[Any]], frozenset[str]]:
-    with pa.ipc.open_file(pa.BufferReader(data)) as reader:
-        if any(reader.schema.field(name).type != pa.string() for name in TEXT_COLUMNS):
-            raise ValueError("columns of another kind")
-        unnamed = json.loads((reader.schema.metadata or {})[UNNAMED_KEY])
-        table = reader.read_all()
+def _read(reader: Any) -> Catalog:  # noqa: ANN401 - pyarrow's reader of a file
+    if any(reader.schema.field(name).type != pa.string() for name in TEXT_COLUMNS):
+        raise ValueError("columns of another kind")
+    metadata = reader.schema.metadata or {}
+    unnamed = json.loads(metadata[UNNAMED_KEY])
+    version = int(metadata[VERSION_KEY]) if VERSION_KEY in metadata else None
+    table = reader.read_all()
     # Bytes that are not what they say would otherwise be read wherever they point to.
     table.validate(full=True)
     if table.num_rows > MAX_DOCUMENTS or any(table.column(name).null_count for name in _NEVER_NULL):
@@ -207,13 +246,34 @@ def _read(data: bytes) -> tuple[dict[str, list[Any]], frozenset[str]]:
         raise ValueError("counts of another kind")
     if not isinstance(unnamed, list) or not all(isinstance(name, str) for name in unnamed):
         raise ValueError("names of another kind")
-    return columns, frozenset(unnamed)
+    rows = _row_numbers(table, metadata, columns) if version else None
+    return Catalog(columns, unnamed=frozenset(unnamed), version=version, rows=rows)
+
+
+def _row_numbers(table: Any, metadata: Mapping[bytes, bytes], columns: Mapping[str, Sequence[Any]]) -> RowNumbers:  # noqa: ANN401 - one of pyarrow's
+    starts, places = (_integers(table.column(name)) for name in ROW_COLUMNS)
+    fragments = {int(fragment): int(row) for fragment, row in json.loads(metadata[FRAGMENTS_KEY])}
+    return RowNumbers(fragments, starts, places, columns, json.loads(metadata[PAGES_KEY]) is True)
+
+
+def _integers(column: Any) -> Sequence[int]:  # noqa: ANN401 - one of pyarrow's
+    """The column's numbers, which are not made before they are asked for: a search needs few of them."""
+    if column.type != pa.int32() or column.null_count or column.num_chunks > 1:
+        raise ValueError("numbers of another kind")
+    if not column.num_chunks:
+        return ()
+    chunk = column.chunk(0)
+    first, last = (4 * place for place in (chunk.offset, chunk.offset + len(chunk)))
+    # A copy: the column's own bytes are those of the whole file.
+    return memoryview(bytes(memoryview(chunk.buffers()[1])[first:last])).cast("i")
 
 
 class Gathered:
     """Makes documents of chunks, one chunk after the other; keeps one entry a document."""
 
     def __init__(self) -> None:
+        self.alike = True
+        """Whether each chunk has an id as the indexer makes them, and says what the others of its document say."""
         self._entries: dict[tuple[str, str, str, str], _Entry] = {}
         self._textual: set[str] = set()
         self._other: set[str] = set()
@@ -231,6 +291,9 @@ class Gathered:
         named = row.get("superseded_by")
         if isinstance(named, str) and not names_a_successor(named):
             self._unnamed.add(named)
+        url = row.get("url")
+        page = _page(_text(url))
+        alike = (page, *(row.get(name) for name in _ALIKE))
         prefix = prefix_of(row.get("id"), path, ordinal)
         key = (path, prefix or "", "", "")
         if prefix is None:
@@ -238,10 +301,13 @@ class Gathered:
         place = ordinal if isinstance(ordinal, int) else None
         entry = self._entries.get(key)
         if entry is None:
-            entry = self._entries[key] = _Entry(place, _document(row, path, prefix or ""))
+            entry = self._entries[key] = _Entry(place, _document(row, path, prefix or ""), alike)
         elif place is not None and (entry.place is None or place < entry.place):
             entry.place, entry.first = place, _document(row, path, prefix or "")
         entry.chunks += 1
+        # An address that is an anchor and nothing else is on no page.
+        if alike != entry.alike or prefix is None or place is None or (url and page is None):
+            self.alike = False
 
     def catalog(self) -> Catalog:
         entries = [self._entries[key] for key in sorted(self._entries)]
@@ -256,6 +322,7 @@ class Gathered:
 class _Entry:
     place: int | None
     first: Document
+    alike: tuple[object, ...]
     chunks: int = field(default=0)
 
 

@@ -46,7 +46,7 @@ _USED: Final = (
     "connect",
     "expr_lit",
     "Connection.open_table",
-    *(f"Table.{name}" for name in ("count_rows", "list_indices", "query", "schema")),
+    *(f"Table.{name}" for name in ("count_rows", "list_indices", "query", "schema", "version")),
     *(f"Query.{name}" for name in ("nearest_to", "nearest_to_text")),
     *(
         f"{query}.{name}"
@@ -92,6 +92,10 @@ class Opened(Protocol):
 
     async def indexes(self) -> list[Any]:
         """LanceDB's descriptions of the table's indexes."""
+        ...
+
+    async def version(self) -> int:
+        """LanceDB's number of the state that is read: whatever changes anything in the table makes another."""
         ...
 
     async def count(self, where: str | None) -> int:
@@ -204,6 +208,9 @@ class _PublicTable:
     async def indexes(self) -> list[Any]:
         return list(await self._table.list_indices())
 
+    async def version(self) -> int:
+        return await self._table.version()
+
     async def count(self, where: str | None) -> int:
         return await self._table.count_rows(where)
 
@@ -260,6 +267,9 @@ class _CoreTable:
 
     async def indexes(self) -> list[Any]:
         return list(await self._table.list_indices())
+
+    async def version(self) -> int:
+        return await self._table.version()
 
     async def count(self, where: str | None) -> int:
         return await self._table.count_rows(where)

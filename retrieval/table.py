@@ -20,10 +20,11 @@ from typing import Any, Final, Literal, TypeAlias
 
 import pyarrow as pa
 
-from retrieval.arrow import Cell, kind_of, rows_of, values_of
+from retrieval.arrow import Cell, Fill, Scored, best_of, kind_of, rows_of, values_of
 from retrieval.catalog import Catalog
 from retrieval.core import Api, Ask, Nearest, Opened, open_table
 from retrieval.errors import BedivereError, ErrorCode
+from retrieval.known import Known, UnknownRowError
 from retrieval.layout import Column, Index, Layout, lay_out
 from retrieval.schema import CATALOG_FILE, COMPANIONS, VOCABULARY_FILE, Provenance, measured
 from retrieval.search.filters import AllOf, AnyOf, Condition, Where, all_of, to_sql, undated
@@ -42,10 +43,6 @@ SUFFIX: Final = ".lance"
 _LANCE_KIND: Final = re.compile(r"LanceError\(\w+\)")
 _IN_USE_LOCK: Final = "in-use.lock"
 
-# More rows than asked for are fetched so that equal scores are ordered by id before the list is cut.
-_TIE_MARGIN: Final = 32
-_MAX_FETCHED: Final = 2_048
-
 _SCORE: Final = "_score"
 _DISTANCE: Final = "_distance"
 
@@ -53,9 +50,6 @@ _MAX_CATALOGUED: Final = 2_000_000
 """Rows of a table of others that are looked at for its documents."""
 
 Fingerprint = tuple[str, int, int]
-
-Scored = tuple[pa.Table, list[float]]
-"""Rows as they were fetched, and the score of each: higher is better."""
 
 
 class Table:
@@ -67,11 +61,13 @@ class Table:
         table: Opened,
         schema: pa.Schema,
         indexes: Sequence[Index],
+        version: int,
         fingerprint: Fingerprint,
         in_use: int | None,
     ) -> None:
         self.name = name
         self.fingerprint = fingerprint
+        self._version = version
         self.columns = [
             Column(field.name, str(field.type), kind_of(field.type), pa.types.is_dictionary(field.type))
             for field in schema
@@ -91,7 +87,7 @@ class Table:
         self._table = table
         self._place = Path(fingerprint[0])
         self._catalog: Catalog | None = None
-        self._unsaid: frozenset[str] | None = None
+        self._known: Known | None = None
         self._vocabulary: Vocabulary | None = None
         self._vocabulary_read = False
         self._undated: dict[str, int] = {}
@@ -115,11 +111,12 @@ class Table:
                 table = await open_table(place.parent, place.name.removesuffix(SUFFIX), api)
                 schema = await table.schema()
                 indexes = [_index(config) for config in await table.indexes()]
+                version = await table.version()
         except BaseException:
             if in_use is not None:
                 os.close(in_use)
             raise
-        return cls(name, table, schema, indexes, fingerprint, in_use)
+        return cls(name, table, schema, indexes, version, fingerprint, in_use)
 
     def layout(self, text_column: str) -> Layout:
         """The parts its columns play; raises what `lay_out` raises."""
@@ -132,7 +129,7 @@ class Table:
         limited = copy(self)
         limited.seen = seen
         limited.confined = {}
-        limited._unsaid = None
+        limited._known = None
         limited._undated = {}
         limited._layouts = {}
         return limited
@@ -167,14 +164,17 @@ class Table:
 
     async def search_text(self, plan: TextPlan, layout: Layout, limit: int, *, where: Where | None = None) -> list[Row]:
         """At most `limit` rows that match `plan`, ordered by (-score, id): equal scores never change places."""
-        ask = self.asking(layout, _SCORE, limit, where, plan)
 
-        async def fetch(wanted: int) -> Scored:
-            fetched = await self._table.rows(replace(ask, limit=wanted))
-            return fetched, [float(score or 0.0) for score in values_of(fetched.column(_SCORE))]
+        async def best(known: Known | None) -> list[Row]:
+            ask = self.asking(layout, _SCORE, limit, where, plan, known)
 
-        with _readable(self.name):
-            return await _best(fetch, limit, layout)
+            async def fetch(wanted: int) -> Scored:
+                fetched = await self._table.rows(replace(ask, limit=wanted))
+                return fetched, [float(score or 0.0) for score in values_of(fetched.column(_SCORE))]
+
+            return await best_of(fetch, limit, layout, _filling(known, layout))
+
+        return await self._read(best)
 
     async def search_vector(
         self, vector: Sequence[float], column: str, layout: Layout, limit: int, *, where: Where | None = None
@@ -184,45 +184,69 @@ class Table:
         `vector` has as many numbers as `vectors` says of `column`.
         """
         nearest = Nearest(vector, column)
-        ask = self.asking(layout, _DISTANCE, limit, where, nearest)
 
-        async def fetch(wanted: int) -> Scored:
-            fetched = await self._table.rows(replace(ask, limit=wanted))
-            narrowed = where is not None or self.seen is not None
-            if narrowed and fetched.num_rows < wanted and self.index_of(column) is not None:
-                # An index is walked before it is filtered, and may end short of what the filter lets through. To whom
-                # only some rows are there, that would tell how many others lie near.
-                exact = replace(ask, limit=wanted, like=replace(nearest, exhaustive=True))
-                fetched = await self._table.rows(exact)
-            return fetched, [1.0 - float(far) for far in values_of(fetched.column(_DISTANCE))]
+        async def best(known: Known | None) -> list[Row]:
+            ask = self.asking(layout, _DISTANCE, limit, where, nearest, known)
 
-        with _readable(self.name):
-            return await _best(fetch, limit, layout)
+            async def fetch(wanted: int) -> Scored:
+                fetched = await self._table.rows(replace(ask, limit=wanted))
+                narrowed = where is not None or self.seen is not None
+                if narrowed and fetched.num_rows < wanted and self.index_of(column) is not None:
+                    # An index is walked before it is filtered, and may end short of what the filter lets through. To
+                    # whom only some rows are there, that would tell how many others lie near.
+                    exact = replace(ask, limit=wanted, like=replace(nearest, exhaustive=True))
+                    fetched = await self._table.rows(exact)
+                return fetched, [1.0 - float(far) for far in values_of(fetched.column(_DISTANCE))]
+
+            return await best_of(fetch, limit, layout, _filling(known, layout))
+
+        return await self._read(best)
 
     async def select(self, where: Where | None, layout: Layout, *, limit: int | None = None) -> list[Row]:
         """The rows that `where` lets through, at most `limit`, in no particular order; their score is 0."""
+
+        async def selected(known: Known | None) -> list[Row]:
+            fetched = await self._table.rows(self.asking(layout, None, limit, where, None, known))
+            return rows_of(fetched, layout, repeat(0.0, fetched.num_rows), _filling(known, layout))
+
+        return await self._read(selected)
+
+    async def _read(self, read: Callable[[Known | None], Awaitable[list[Row]]]) -> list[Row]:
+        """What `read` gives of what is known of rows already; all of it anew where that is not so of all of them."""
+        known = self.known
         with _readable(self.name):
-            fetched = await self._table.rows(self.asking(layout, None, limit, where, None))
-            return rows_of(fetched, layout, repeat(0.0, fetched.num_rows))
+            try:
+                return await read(known)
+            except UnknownRowError:
+                logger.warning("table %r: its catalog lacks some of its rows, and they are read whole", self.name)
+                self._known = Known()
+                return await read(None)
+
+    @property
+    def known(self) -> Known | None:
+        """What need not be read of rows; None where the catalog has not been read, or is not the indexer's."""
+        if self._known is None and self._catalog is not None and self.provenance is not None:
+            rows = max((index.indexed + index.unindexed for index in self.indexes), default=0)
+            self._known = Known.of(self._catalog, rows, self._version)
+        return self._known
 
     def asking(
-        self, layout: Layout, score: str | None, limit: int | None, where: Where | None, like: TextPlan | Nearest | None
+        self,
+        layout: Layout,
+        score: str | None,
+        limit: int | None,
+        where: Where | None,
+        like: TextPlan | Nearest | None,
+        known: Known | None,
     ) -> Ask:
-        """What is asked of LanceDB for rows of `layout` and their column `score`: no more than rows need.
+        """What is asked of LanceDB for rows of `layout` and their column `score`, but for what is `known`.
 
-        Each column costs a read of its own, and the number of a row one more. Where the catalog knows every row, as it
-        does in a table that nobody added to, each has an id, and what no document says of itself no row says.
+        Each column costs a read of its own, and the number of a row one more.
         """
-        if self._unsaid is None and self._catalog is not None:
-            self._unsaid = self._catalog.unsaid if self._knows_every_row(self._catalog) else frozenset()
-        unsaid = self._unsaid or frozenset()
-        columns = [name for name in layout.selected if name not in unsaid]
-        row_id = layout.id is None or not unsaid
+        unread = known.unread(layout) if known else frozenset[str]()
+        columns = [name for name in layout.selected if name not in unread]
+        row_id = layout.id is None or known is None or known.tells(layout) or not known.every_row
         return Ask([*columns, score] if score else columns, limit, self._sql(where), row_id=row_id, like=like)
-
-    def _knows_every_row(self, catalog: Catalog) -> bool:
-        rows = max((index.indexed + index.unindexed for index in self.indexes), default=0)
-        return self.provenance is not None and sum(catalog.columns["chunks"]) == rows
 
     def index_of(self, column: str) -> Index | None:
         """The index over `column`; of a column of text there may be others beside it."""
@@ -385,19 +409,6 @@ def _index(config: Any) -> Index:  # noqa: ANN401 - a class of the compiled core
     )
 
 
-async def _best(fetch: Callable[[int], Awaitable[Scored]], limit: int, layout: Layout) -> list[Row]:
-    """The first `limit` rows by (-score, id); `fetch` gives as many of the best as it is told, in any order."""
-    wanted = min(limit + _TIE_MARGIN, _MAX_FETCHED)
-    while True:
-        fetched, scores = await fetch(wanted)
-        least = sorted(scores, reverse=True)[limit - 1] if len(scores) > limit else None
-        tied = len(scores) == wanted and least == min(scores)
-        if not tied or wanted == _MAX_FETCHED:
-            break
-        wanted = min(wanted * 4, _MAX_FETCHED)
-    if least is not None:
-        # LanceDB gives the best first: what follows the last place and its equals is not made into rows at all.
-        kept = sum(score >= least for score in scores)
-        if min(scores[:kept]) >= least:
-            fetched, scores = fetched.slice(0, kept), scores[:kept]
-    return sorted(rows_of(fetched, layout, scores), key=lambda row: (-row.score, row.id))[:limit]
+def _filling(known: Known | None, layout: Layout) -> Fill | None:
+    """What gives the columns that `asking` left out because they are known."""
+    return known.columns if known is not None and known.tells(layout) else None

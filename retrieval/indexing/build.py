@@ -322,7 +322,7 @@ class _Run:
 
             table = lance.write(generation, self.folder.table, batches, schema, stage, questions)
             lance.check(table, spool.rows, provenance)
-            gathered.result().save(generation / self.folder.link.name)
+            gathered.result().save(generation / self.folder.link.name, table)
         spool.file.unlink()
         state.save(generation / STATE, State(scopes))
         self.progress.stage("Swapping it in")

@@ -5,15 +5,34 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Final
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import pyarrow as pa
 
-from retrieval.catalog import COUNT_COLUMN, TEXT_COLUMNS, UNNAMED_KEY, Gathered
+from retrieval.catalog import (
+    COUNT_COLUMN,
+    FRAGMENT_BITS,
+    FRAGMENTS_KEY,
+    NO_VERSION,
+    PAGES_KEY,
+    ROW_COLUMNS,
+    TEXT_COLUMNS,
+    UNNAMED_KEY,
+    VERSION_KEY,
+    Catalog,
+    Gathered,
+)
+from retrieval.indexing.spool import BATCH_ROWS
+
+if TYPE_CHECKING:
+    # Processes that count words load this too, and have no use for LanceDB.
+    from lancedb.table import Table
 
 _COLUMNS: Final = (
     *("id", "path", "title", "url", "collection", "version", "status", "date", "superseded_by", "chunk"),
 )
+_MAX_ROWS: Final = 2**31 - 1
 _SCHEMA: Final = pa.schema(
     [*(pa.field(name, pa.string()) for name in TEXT_COLUMNS), pa.field(COUNT_COLUMN, pa.int64())]
 )
@@ -30,6 +49,11 @@ class CatalogBuilder:
         for row in batch.select(list(_COLUMNS)).to_pylist():
             self._gathered.add(row)
 
+    @property
+    def alike(self) -> bool:
+        """Whether the rows say what their documents say, and their ids of which document they are."""
+        return self._gathered.alike
+
     def to_bytes(self) -> bytes:
         """The catalog as an Arrow file: the same bytes for the same rows, whatever their order."""
         catalog = self._gathered.catalog()
@@ -39,7 +63,66 @@ class CatalogBuilder:
             *(pa.array(columns[name], pa.string()) for name in TEXT_COLUMNS),
             pa.array(columns[COUNT_COLUMN], pa.int64()),
         ]
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_file(sink, schema) as writer:
-            writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=schema))
-        return sink.getvalue().to_pybytes()
+        return _file(pa.RecordBatch.from_arrays(arrays, schema=schema))
+
+
+def numbered(catalog: bytes, table: Table, *, alike: bool) -> bytes:
+    """The same file with the numbers that the rows have in `table`, which is finished.
+
+    A search need not read of rows what the catalog says, as long as it reads that version of the table. Where the rows
+    are not `alike`, as `CatalogBuilder` says, or do not lie as they should, the file says that there are no numbers.
+    """
+    with pa.ipc.open_file(pa.BufferReader(catalog)) as reader:
+        batch, metadata = reader.get_batch(0).select([*TEXT_COLUMNS, COUNT_COLUMN]), dict(reader.schema.metadata)
+    version = table.version
+    found = _numbers(Catalog.load(catalog), table) if alike else None
+    metadata[VERSION_KEY] = str(version if found else NO_VERSION).encode()
+    if found:
+        metadata |= {FRAGMENTS_KEY: json.dumps(found.fragments).encode(), PAGES_KEY: json.dumps(found.pages).encode()}
+        for name, numbers in zip(ROW_COLUMNS, (found.starts, found.places), strict=True):
+            batch = batch.append_column(name, pa.array(numbers, pa.int32()))
+    return _file(batch.replace_schema_metadata(metadata))
+
+
+@dataclass(slots=True)
+class _Numbers:
+    fragments: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
+    starts: list[int] = field(default_factory=list[int])
+    places: list[int] = field(default_factory=list[int])
+    pages: bool = True
+
+
+def _numbers(catalog: Catalog, table: Table) -> _Numbers | None:
+    """What `RowNumbers` holds, by the rows as they lie in `table`; None where that does not say which row is which."""
+    places = {first_id: place for place, first_id in enumerate(catalog.columns["first_id"])}
+    chunks, pages, found = catalog.columns[COUNT_COLUMN], catalog.columns["url"], _Numbers()
+    row, stem, ordinal, wanted = 0, "", 0, 0
+    query: Any = cast("Any", table).search().select(["id", "url"]).with_row_id(True)
+    for batch in query.to_batches(batch_size=BATCH_ROWS):
+        columns = (batch.column(name).to_pylist() for name in ("id", "url", "_rowid"))
+        for row_id, url, number in zip(*columns, strict=True):
+            fragment, within = number >> FRAGMENT_BITS, number & (1 << FRAGMENT_BITS) - 1
+            if within == 0:
+                found.fragments.append((fragment, row))
+            if not found.fragments or (fragment, row - within) != found.fragments[-1]:
+                return None
+            if ordinal == wanted:
+                place = places.pop(row_id, None)
+                if place is None or not row_id.endswith("#0"):
+                    return None
+                found.starts.append(row)
+                found.places.append(place)
+                stem, ordinal, wanted = row_id.removesuffix("0"), 0, chunks[place]
+            if row_id != f"{stem}{ordinal}":
+                return None
+            ordinal, row = ordinal + 1, row + 1
+            found.pages = found.pages and (url or None) == pages[found.places[-1]]
+    whole = ordinal == wanted and not places and row <= _MAX_ROWS
+    return found if whole else None
+
+
+def _file(batch: pa.RecordBatch) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return sink.getvalue().to_pybytes()

@@ -10,17 +10,21 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
 from retrieval.catalog import Catalog
-from retrieval.indexing.catalog import CatalogBuilder
+from retrieval.indexing.catalog import CatalogBuilder, numbered
 from retrieval.indexing.spool import Spool, batch_of
 from retrieval.indexing.vocabulary import VocabularyBuilder
 from retrieval.indexing.workers import Call, Workers
 from retrieval.schema import CATALOG_FILE, COMPANIONS, VOCABULARY_FILE
 from retrieval.search.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    # Processes that count words load this too, and have no use for LanceDB.
+    from lancedb.table import Table
 
 _WORDS: Final = ("search_text", "idents")
 
@@ -38,6 +42,8 @@ class Companions:
 
     vocabulary: bytes
     catalog: bytes
+    alike: bool
+    """Whether the rows say what the catalog says of their documents."""
 
     @classmethod
     def of(cls, batches: Iterable[pa.RecordBatch]) -> Companions:
@@ -46,14 +52,14 @@ class Companions:
         for batch in batches:
             _count(words, batch)
             documents.add(batch)
-        return cls(words.to_bytes(), documents.to_bytes())
+        return cls(words.to_bytes(), documents.to_bytes(), documents.alike)
 
-    def save(self, place: Path) -> None:
-        """Writes them into the folder of the table, `place`, which nobody reads yet."""
+    def save(self, place: Path, table: Table) -> None:
+        """Writes them into the folder of `table`, `place`, which is finished and which nobody reads yet."""
         folder = place / COMPANIONS
         folder.mkdir()
         (folder / VOCABULARY_FILE).write_bytes(self.vocabulary)
-        (folder / CATALOG_FILE).write_bytes(self.catalog)
+        (folder / CATALOG_FILE).write_bytes(numbered(self.catalog, table, alike=self.alike))
 
 
 @contextmanager
@@ -81,7 +87,7 @@ def gathering(spool: Spool, workers: Workers) -> Generator[Future[Companions]]:
             documents.add(batch)
         # They have no more to do, and their memory is wanted elsewhere.
         workers.close()
-        return Companions(words.to_bytes(), documents.to_bytes())
+        return Companions(words.to_bytes(), documents.to_bytes(), documents.alike)
 
     with ThreadPoolExecutor(1, "bedivere-companions") as thread:
         try:
@@ -112,11 +118,10 @@ def files(place: Path) -> dict[str, bytes]:
 
 
 def are_whole(place: Path) -> bool:
-    """Whether the table whose folder is `place` has all its files, and a search can read them."""
+    """Whether the table whose folder is `place` has all its files, and a search can read all that it reads today."""
     found = files(place)
     try:
         Vocabulary.load(found[VOCABULARY_FILE])
-        Catalog.load(found[CATALOG_FILE])
+        return Catalog.load(found[CATALOG_FILE]).version is not None
     except (KeyError, ValueError):
         return False
-    return True

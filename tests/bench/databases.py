@@ -11,7 +11,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
-from retrieval.indexing import lance, rows
+from retrieval.indexing import catalog, lance, rows
 from retrieval.indexing.build import build_table
 from retrieval.indexing.job import Options
 from tests.bench import corpus
@@ -47,6 +47,6 @@ def _fingerprint() -> str:
     parts = [
         rows.fingerprint(),
         version("lancedb"),
-        *(Path(module).read_text(encoding="utf-8") for module in (corpus.__file__, lance.__file__)),
+        *(Path(module).read_text(encoding="utf-8") for module in (corpus.__file__, catalog.__file__, lance.__file__)),
     ]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]

@@ -25,8 +25,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from retrieval.catalog import Catalog
 from retrieval.indexing import chunks, lance, vector_index
-from retrieval.indexing.catalog import CatalogBuilder
+from retrieval.indexing.catalog import CatalogBuilder, numbered
 from retrieval.indexing.rows import SCHEMA
 from retrieval.indexing.vector_index import kind_for
 from retrieval.schema import CATALOG_FILE, COMPANIONS, DEFAULT_TABLE, VECTOR_COLUMN, VOCABULARY_FILE, Provenance
@@ -93,6 +94,9 @@ class DrawnTable:
                 _embed(cls.at(cache_folder, size).folder, kept, dimensions)
             # Written last: a folder without it is what an interrupted run left.
             record.write_text(json.dumps({"chunks": size}), encoding="utf-8")
+        elif Catalog.load(_catalog(kept).read_bytes()).version is None:
+            # Kept from before there were any, and otherwise what would be drawn.
+            _number(kept)
         return cls(kept, size, dimensions)
 
 
@@ -252,6 +256,19 @@ class _Counts:
         return to_bytes(size, 0, lines, [f"{name}\t1" for name in names])
 
 
+def _catalog(folder: Path) -> Path:
+    return folder / f"{DEFAULT_TABLE}.lance" / COMPANIONS / CATALOG_FILE
+
+
+def _number(folder: Path) -> None:
+    """Puts the numbers of the rows into the catalog of the table in `folder`, which is finished."""
+    file = _catalog(folder)
+    fresh = file.with_suffix(".fresh")
+    table = lancedb.connect(folder).open_table(DEFAULT_TABLE)
+    fresh.write_bytes(numbered(file.read_bytes(), table, alike=True))
+    fresh.replace(file)
+
+
 def _make(folder: Path, size: int) -> None:
     counts = _Counts()
 
@@ -263,6 +280,7 @@ def _make(folder: Path, size: int) -> None:
 
     _write(folder, batches(), SCHEMA, _provenance(size, None))
     counts.save(folder / f"{DEFAULT_TABLE}.lance", size)
+    _number(folder)
 
 
 def _embed(source: Path, folder: Path, dimensions: int) -> None:
@@ -285,6 +303,8 @@ def _embed(source: Path, folder: Path, dimensions: int) -> None:
         vector_index.create(made)
     place = Path(f"{DEFAULT_TABLE}.lance", COMPANIONS)
     shutil.copytree(source / place, folder / place)
+    # The numbers in there are those of another table.
+    _number(folder)
 
 
 def _write(folder: Path, batches: Iterator[pa.RecordBatch], schema: pa.Schema, provenance: Provenance) -> None:

@@ -106,12 +106,13 @@ class WarmTable:
 
     def bare_vector(self, vector: Sequence[float]) -> Cost:
         """The same for a vector."""
-        ask = self._table.asking(self._layout, "_distance", FETCHED_OF_VECTORS, None, Nearest(vector, VECTOR_COLUMN))
+        nearest = Nearest(vector, VECTOR_COLUMN)
+        ask = self._table.asking(self._layout, "_distance", FETCHED_OF_VECTORS, None, nearest, self._table.known)
         return cost_of(lambda: self._run(self._core.rows(ask)))
 
     def bare_fetch(self, path: str) -> Cost:
         """The rows of a document."""
-        ask = self._table.asking(self._layout, None, None, Condition("path", "eq", path), None)
+        ask = self._table.asking(self._layout, None, None, Condition("path", "eq", path), None, self._table.known)
         return cost_of(lambda: self._run(self._core.rows(ask)))
 
     def recall(self, vectors: Sequence[Sequence[float]]) -> float:
@@ -138,7 +139,7 @@ class WarmTable:
         return {"query": question, "limit": LIMIT, "searchType": kind}
 
     def _ask_text(self, question: str) -> Ask:
-        return self._table.asking(self._layout, "_score", FETCHED, None, self._plan(question))
+        return self._table.asking(self._layout, "_score", FETCHED, None, self._plan(question), self._table.known)
 
     def _plan(self, question: str) -> TextPlan:
         known = self._vocabulary
@@ -162,6 +163,6 @@ class WarmTable:
 
 async def _table(database: Path) -> Table:
     table = await Database(str(database)).table(DEFAULT_TABLE)
-    # From now on it asks for no columns that hold nothing, as the handler's does.
+    # From now on it asks for no columns that the catalog knows, as the handler's does.
     await table.catalog(table.layout("text"))
     return table

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import date
 from typing import Any
 
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 from retrieval.catalog import Catalog, Cell, Document, prefix_of
 from retrieval.indexing.catalog import CatalogBuilder
 from retrieval.indexing.rows import SCHEMA, Scope, row_id
+from retrieval.known import Known, UnknownRowError
 from retrieval.types import Row
 
 
@@ -175,6 +177,34 @@ DATA = written(
 )
 
 
+def _file(table: Any) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
+    return sink.getvalue().to_pybytes()
+
+
+def _with_numbers(table: Any, *, starts: Any = (0, 2), fragments: str = "[[0, 0]]", version: str = "5") -> Any:
+    columns = {"row_start": pa.array(starts, pa.int32()), "row_place": pa.array([1, 0], pa.int32())}
+    for name, column in columns.items():
+        table = table.append_column(name, column)
+    return table.replace_schema_metadata(
+        {"unnamed": '["none"]', "version": version, "fragments": fragments, "pages": "true"}
+    )
+
+
+with pa.ipc.open_file(pa.BufferReader(DATA)) as _reader:
+    NUMBERED = _file(_with_numbers(_reader.read_all()))
+
+
+def test_the_numbers_of_rows_are_loaded_with_the_version_that_they_are_of() -> None:
+    numbered, rows = Catalog.load(NUMBERED), Catalog.load(NUMBERED).rows
+    assert numbered.documents == Catalog.load(DATA).documents
+    assert rows is not None
+    assert (numbered.version, rows.fragments, [*rows.starts], [*rows.places]) == (5, {0: 0}, [0, 2], [1, 0])
+    assert (Catalog.load(DATA).version, Catalog.load(DATA).rows) == (None, None)
+
+
 def test_the_file_loads_as_what_was_written() -> None:
     catalog = Catalog.load(DATA)
     assert paths(catalog) == [("x@1:", "a.md", 1), ("", "b.md", 2)]
@@ -206,15 +236,42 @@ def _with_other_names(table: Any) -> Any:
     return table.replace_schema_metadata({"unnamed": "[1]"})
 
 
-@pytest.mark.parametrize("change", [_without_metadata, _with_other_names, _renamed, _unnamed, _numbered, _uncounted])
+def _with_other_version(table: Any) -> Any:
+    return _with_numbers(table, version="five")
+
+
+def _with_other_fragments(table: Any) -> Any:
+    return _with_numbers(table, fragments="[7]")
+
+
+def _without_fragments(table: Any) -> Any:
+    return _with_numbers(table, fragments="null")
+
+
+def _with_a_number_lacking(table: Any) -> Any:
+    return _with_numbers(table, starts=[0, None])
+
+
+def _without_numbers(table: Any) -> Any:
+    return _with_numbers(table).drop_columns(["row_place"])
+
+
+def _with_longer_numbers(table: Any) -> Any:
+    return _with_numbers(table).set_column(table.num_columns, "row_start", pa.array([0, 2], pa.int64()))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        *(_without_metadata, _with_other_names, _renamed, _unnamed, _numbered, _uncounted, _with_other_version),
+        *(_with_other_fragments, _without_fragments, _with_a_number_lacking, _without_numbers, _with_longer_numbers),
+    ],
+)
 def test_a_file_of_another_kind_is_refused(change: Callable[[Any], Any]) -> None:
     with pa.ipc.open_file(pa.BufferReader(DATA)) as reader:
         table = change(reader.read_all())
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_file(sink, table.schema) as writer:
-        writer.write_table(table)
     with pytest.raises(ValueError, match="not a catalog"):
-        Catalog.load(sink.getvalue().to_pybytes())
+        Catalog.load(_file(table))
 
 
 @pytest.mark.parametrize("data", [b"", b"ARROW1\0\0", DATA[:-1], DATA[: len(DATA) // 2], b"x" * 4096, DATA[8:]])
@@ -224,10 +281,13 @@ def test_a_damaged_file_is_refused(data: bytes) -> None:
 
 
 @settings(max_examples=300)
-@given(place=st.integers(0, len(DATA) - 1), byte=st.integers(0, 255))
+@given(place=st.integers(0, len(NUMBERED) - 1), byte=st.integers(0, 255))
 def test_a_file_with_a_wrong_byte_loads_or_is_refused(place: int, byte: int) -> None:
     try:
-        documents = Catalog.load(bytes([*DATA[:place], byte, *DATA[place + 1 :]])).documents
+        catalog = Catalog.load(bytes([*NUMBERED[:place], byte, *NUMBERED[place + 1 :]]))
     except ValueError:
         return
+    documents = catalog.documents
+    with suppress(UnknownRowError):
+        Known(rows=catalog.rows, told=("path",)).columns(range(3))
     assert all(isinstance(one.path, str) and isinstance(one.chunks, int) for one in documents)

@@ -241,6 +241,18 @@ def test_the_schema_with_its_metadata_is_the_same(folder: Path) -> None:
     assert fast.names == list(columns())
 
 
+def test_the_version_is_the_same_and_another_after_each_change(make_table: TableMaker) -> None:
+    folder = make_table({"id": ["a"], "text": ["a boat"]})
+
+    async def number(table: Opened) -> int:
+        return await table.version()
+
+    fast, public = both(folder, number)
+    lancedb.connect(folder).open_table("documents").update("id = 'a'", {"text": "another"})
+    changed, changed_publicly = both(folder, number)
+    assert fast == public < changed == changed_publicly
+
+
 def test_the_indexes_are_the_same(folder: Path) -> None:
     async def described(table: Opened) -> list[tuple[object, ...]]:
         return sorted(

@@ -14,6 +14,7 @@ import pytest
 from retrieval.catalog import Catalog
 from retrieval.indexing import companions
 from retrieval.indexing.build import build_table
+from retrieval.indexing.catalog import numbered
 from retrieval.indexing.companions import Companions
 from retrieval.indexing.job import Options, Summary
 from retrieval.release.publish import publish
@@ -57,13 +58,15 @@ class TestTheFiles:
 
     def test_equal_rows_make_equal_bytes_in_whatever_order_and_batches(self, tmp_path: Path) -> None:
         database = index(tmp_path, DOCUMENTS)
-        rows = lancedb.connect(place_of(database).parent).open_table("documents").to_arrow()
+        opened = lancedb.connect(place_of(database).parent).open_table("documents")
+        rows = opened.to_arrow()
         backwards = rows.take(list(reversed(range(rows.num_rows))))
         made = [Companions.of(table.to_batches(max_chunksize=size)) for table in (rows, backwards) for size in (1, 9)]
         assert len({(one.vocabulary, one.catalog) for one in made}) == 1
-        assert {VOCABULARY_FILE: made[0].vocabulary, CATALOG_FILE: made[0].catalog} == companions.files(
-            place_of(database)
-        )
+        assert all(one.alike for one in made)
+        # What the rows do not say is where they lie.
+        catalog = numbered(made[0].catalog, opened, alike=True)
+        assert {VOCABULARY_FILE: made[0].vocabulary, CATALOG_FILE: catalog} == companions.files(place_of(database))
 
     def test_they_are_of_all_that_stands_side_by_side(self, tmp_path: Path) -> None:
         index(tmp_path, {"a.md": "# A\n\nZebras.\n"}, doc_version="1")
@@ -147,3 +150,6 @@ def test_a_release_carries_them_and_who_serves_it_reads_them(tmp_path: Path) -> 
     assert (paths(reply), reply.hits[0].stands_for) == (["new.md"], "old.md")
     synced = {file.name: file.read_bytes() for file in (tmp_path / "synced").rglob(f"documents.lance/{COMPANIONS}/*")}
     assert synced == companions.files(place_of(database))
+    # Nor does a table change on the way: what is known of its rows is known there too.
+    place = next((tmp_path / "synced").rglob("documents.lance"))
+    assert Catalog.load(synced[CATALOG_FILE]).version == lancedb.connect(place.parent).open_table("documents").version
