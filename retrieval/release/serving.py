@@ -123,4 +123,6 @@ async def _prove(database: Database, manifest: Manifest, settings: Settings, *, 
 
     plan = plan_text(_QUESTION, layout.searchable)
     if plan is not None:
+        # With the catalog, which the first call needs as well, a row is read as each call reads it.
+        await table.catalog(layout)
         await table.search_text(plan, layout, 1)
