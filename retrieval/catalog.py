@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+from binascii import crc32
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, time
@@ -33,6 +34,10 @@ FRAGMENT_BITS: Final = 32
 """See `RowNumbers.fragments`."""
 PAGES_KEY: Final = b"pages"
 """Key of `RowNumbers.pages` in the file's schema metadata, a word of JSON."""
+INDEXES_KEY: Final = b"indexes"
+"""Key of `RowNumbers.indexes` in the file's schema metadata."""
+CHECKSUM_KEY: Final = b"checksum"
+"""Key of `checksum` in the file's schema metadata, in decimal digits; it is there where the version is."""
 ROW_COLUMNS: Final = ("row_start", "row_place")
 """Columns of `RowNumbers`, int32, of as many rows as there are documents."""
 
@@ -97,6 +102,10 @@ class RowNumbers:
     """Those of the catalog of all rows."""
     pages: bool
     """Whether each row has the address of its document, without an anchor of its own."""
+    indexes: str
+    """The table's, as `layout.uuids_of` gives them: no other table has the same."""
+    seen: frozenset[int] | None = None
+    """The places of the documents that may be shown; None where all may."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,7 +132,7 @@ class Catalog:
         try:
             with pa.ipc.open_file(pa.BufferReader(data)) as reader:
                 return _read(reader)
-        except (pa.ArrowException, KeyError, OSError, TypeError, ValueError) as error:
+        except (pa.ArrowException, KeyError, OSError, OverflowError, RecursionError, TypeError, ValueError) as error:
             raise ValueError("not a catalog") from error
 
     @classmethod
@@ -239,6 +248,8 @@ def _read(reader: Any) -> Catalog:  # noqa: ANN401 - pyarrow's reader of a file
     table = reader.read_all()
     # Bytes that are not what they say would otherwise be read wherever they point to.
     table.validate(full=True)
+    if version is not None and int(metadata[CHECKSUM_KEY]) != checksum(table, metadata):
+        raise ValueError("damaged")
     if table.num_rows > MAX_DOCUMENTS or any(table.column(name).null_count for name in _NEVER_NULL):
         raise ValueError("too many documents, or some without a name")
     columns = {name: table.column(name).to_pylist() for name in _FIELDS}
@@ -250,10 +261,27 @@ def _read(reader: Any) -> Catalog:  # noqa: ANN401 - pyarrow's reader of a file
     return Catalog(columns, unnamed=frozenset(unnamed), version=version, rows=rows)
 
 
+def checksum(table: Any, metadata: Mapping[bytes, bytes]) -> int:  # noqa: ANN401 - one of pyarrow's
+    """CRC-32 of what was read of a file, `table`, and of its schema's `metadata` but for the checksum itself.
+
+    A title that was damaged would be told of every row of its document.
+    """
+    total = 0
+    for key in sorted(metadata):
+        if key != CHECKSUM_KEY:
+            total = crc32(metadata[key], crc32(key, total))
+    for column in table.columns:
+        for chunk in column.chunks:
+            for buffer in chunk.buffers():
+                total = crc32(buffer or b"", total)
+    return total
+
+
 def _row_numbers(table: Any, metadata: Mapping[bytes, bytes], columns: Mapping[str, Sequence[Any]]) -> RowNumbers:  # noqa: ANN401 - one of pyarrow's
     starts, places = (_integers(table.column(name)) for name in ROW_COLUMNS)
     fragments = {int(fragment): int(row) for fragment, row in json.loads(metadata[FRAGMENTS_KEY])}
-    return RowNumbers(fragments, starts, places, columns, json.loads(metadata[PAGES_KEY]) is True)
+    pages = json.loads(metadata[PAGES_KEY]) is True
+    return RowNumbers(fragments, starts, places, columns, pages, metadata[INDEXES_KEY].decode())
 
 
 def _integers(column: Any) -> Sequence[int]:  # noqa: ANN401 - one of pyarrow's

@@ -170,4 +170,5 @@ async def _leave_out_companions(confined: Table, table: Table, private: frozense
 def _without(catalog: Catalog, private: frozenset[str]) -> Catalog:
     kept = [place for place, name in enumerate(catalog.columns[COLUMN]) if name not in private]
     columns = {name: [values[place] for place in kept] for name, values in catalog.columns.items()}
-    return replace(catalog, columns=columns)
+    rows = catalog.rows and replace(catalog.rows, seen=frozenset(kept))
+    return replace(catalog, columns=columns, rows=rows)

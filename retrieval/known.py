@@ -41,13 +41,16 @@ class Known:
     """Columns that say of each row what the catalog says of its document."""
 
     @classmethod
-    def of(cls, catalog: Catalog, rows: int, version: int) -> Known:
-        """Of a table of ours that has `rows` rows and is read in LanceDB's `version`.
+    def of(cls, catalog: Catalog, rows: int, version: int, indexes: str) -> Known:
+        """Of a table of ours that has `rows` rows and `indexes`, and is read in LanceDB's `version`.
 
         Whoever changes rows by way of LanceDB leaves another version than the indexer did. Where that is not on record,
         the number of rows has to do, and only what no document says is taken as known.
         """
         if catalog.version not in {None, version} or sum(catalog.columns["chunks"]) != rows:
+            return cls()
+        if catalog.rows is not None and catalog.rows.indexes != indexes:
+            # The catalog of another table, as large and changed as often.
             return cls()
         unsaid = catalog.unsaid
         # Rows have words of their own for that nothing supersedes them, and anchors of their own on their page.
@@ -71,7 +74,7 @@ class Known:
             raise UnknownRowError
         said, starts, fragments = rows.columns, rows.starts, rows.fragments
         first_ids, chunks, all_places = said["first_id"], said["chunks"], rows.places
-        documents = len(chunks)
+        documents, seen = len(chunks), rows.seen
         ids: list[str] = []
         places: list[int] = []
         ordinals: list[int] = []
@@ -85,6 +88,8 @@ class Known:
             place = all_places[before]
             # Of a file that is not what it was, neither need be of any document.
             if not 0 <= place < documents or not 0 <= ordinal < chunks[place]:
+                raise UnknownRowError
+            if seen is not None and place not in seen:
                 raise UnknownRowError
             # The first id ends in the ordinal 0.
             ids.append(f"{first_ids[place][:-1]}{ordinal}")

@@ -25,7 +25,7 @@ from retrieval.catalog import Catalog
 from retrieval.core import Api, Ask, Nearest, Opened, open_table
 from retrieval.errors import BedivereError, ErrorCode
 from retrieval.known import Known, UnknownRowError
-from retrieval.layout import Column, Index, Layout, lay_out
+from retrieval.layout import Column, Index, Layout, lay_out, uuids_of
 from retrieval.schema import CATALOG_FILE, COMPANIONS, VOCABULARY_FILE, Provenance, measured
 from retrieval.search.filters import AllOf, AnyOf, Condition, Where, all_of, to_sql, undated
 from retrieval.search.plan import TextPlan
@@ -227,7 +227,7 @@ class Table:
         """What need not be read of rows; None where the catalog has not been read, or is not the indexer's."""
         if self._known is None and self._catalog is not None and self.provenance is not None:
             rows = max((index.indexed + index.unindexed for index in self.indexes), default=0)
-            self._known = Known.of(self._catalog, rows, self._version)
+            self._known = Known.of(self._catalog, rows, self._version, uuids_of(self.indexes))
         return self._known
 
     def asking(
@@ -296,7 +296,10 @@ class Table:
             try:
                 self._vocabulary = Vocabulary.load(data) if data is not None else None
             except ValueError:
-                logger.warning("table %r: its vocabulary is damaged, and is not used", self.name)
+                logger.warning(
+                    "table %r: its words are damaged or of another format, and are not used until it is indexed",
+                    self.name,
+                )
             self._vocabulary_read = True
         return self._vocabulary
 
@@ -406,6 +409,7 @@ def _index(config: Any) -> Index:  # noqa: ANN401 - a class of the compiled core
         positions=bool((config.index_details or {}).get("with_position", False)),
         indexed=config.num_indexed_rows or 0,
         unindexed=config.num_unindexed_rows or 0,
+        uuid=str(config.index_uuid),
     )
 
 

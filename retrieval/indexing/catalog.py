@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import pyarrow as pa
 
 from retrieval.catalog import (
+    CHECKSUM_KEY,
     COUNT_COLUMN,
     FRAGMENT_BITS,
     FRAGMENTS_KEY,
+    INDEXES_KEY,
     NO_VERSION,
     PAGES_KEY,
     ROW_COLUMNS,
@@ -22,6 +24,7 @@ from retrieval.catalog import (
     VERSION_KEY,
     Catalog,
     Gathered,
+    checksum,
 )
 from retrieval.indexing.spool import BATCH_ROWS
 
@@ -79,8 +82,13 @@ def numbered(catalog: bytes, table: Table, *, alike: bool) -> bytes:
     metadata[VERSION_KEY] = str(version if found else NO_VERSION).encode()
     if found:
         metadata |= {FRAGMENTS_KEY: json.dumps(found.fragments).encode(), PAGES_KEY: json.dumps(found.pages).encode()}
+        uuids = ",".join(sorted(str(index.index_uuid) for index in table.list_indices()))
+        metadata[INDEXES_KEY] = uuids.encode()
         for name, numbers in zip(ROW_COLUMNS, (found.starts, found.places), strict=True):
             batch = batch.append_column(name, pa.array(numbers, pa.int32()))
+    written = _file(batch.replace_schema_metadata(metadata))
+    with pa.ipc.open_file(pa.BufferReader(written)) as reader:
+        metadata[CHECKSUM_KEY] = str(checksum(reader.read_all(), metadata)).encode()
     return _file(batch.replace_schema_metadata(metadata))
 
 

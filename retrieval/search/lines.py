@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 
 class SortedLines:
-    """`text`, whose lines are in order and end with a line feed each; to begin with it costs nothing."""
+    """`text`, whose lines are in order and end with a line feed each. Nothing is done until a line is looked up."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -26,7 +26,8 @@ class SortedLines:
         while low < high:
             middle = (low + high) // 2
             begin = text.rfind("\n", low, middle) + 1 or low
-            end = text.find("\n", middle) + 1
+            # Should the last line have no end, the search for it has.
+            end = text.find("\n", middle) + 1 or len(text)
             if text[begin:end] < edge:
                 low = end
             else:

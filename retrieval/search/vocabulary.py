@@ -44,6 +44,7 @@ MAX_TOKEN: Final = 64
 """Characters of the longest token that is counted; what is longer is data, not a word."""
 
 _KIND: Final = [MAGIC.encode(), str(FORMAT).encode()]
+_MOST_DIGITS: Final = 12
 TOKEN: Final = re.compile(r"[^\W_]+")
 _DIGITS: Final = re.compile(r"\d+")
 _SHARED_WITH_STEM: Final = 4
@@ -109,27 +110,30 @@ class _Head:
     stems: int
     stem_bytes: int
     """Bytes of the lines of stems, which come first."""
-    checksum: int
-    """CRC-32 of all that follows this line."""
 
     @classmethod
-    def read(cls, line: bytes) -> _Head:
-        fields = line.split(b"\t")
-        numbers = fields[len(_KIND) :]
-        if fields[: len(_KIND)] != _KIND or len(numbers) != len(cls.__dataclass_fields__):
+    def read(cls, data: bytes) -> tuple[_Head, int]:
+        """The first line of the file `data`, and how many bytes it has. Raises `ValueError` where it is damaged."""
+        *kind, checksum, told = [*data.split(b"\t", len(_KIND) + 1), b"", b""][: len(_KIND) + 2]
+        numbers = told.partition(b"\n")[0].split(b"\t")
+        if kind != _KIND or len(numbers) != len(cls.__dataclass_fields__):
             raise ValueError("the file is no vocabulary of this format")
-        return cls(*map(int, numbers))
+        # To look at every line would take longer than all else that a first question needs of them.
+        if int(checksum) != crc32(told):
+            raise ValueError("the vocabulary is damaged")
+        return cls(*map(_number, numbers)), data.index(b"\n") + 1
 
 
 def to_bytes(chunks: int, left_out: int, stems: Sequence[str], identifiers: Sequence[str]) -> bytes:
     """The file: UTF-8 text, a line of what it is, then the lines of stems, in order, and those of identifiers.
 
-    A line of a stem holds, with tabs between them, its name, its chunks and each of its forms with a space and theirs;
-    that of an identifier its name and its chunks.
+    The first line has a CRC-32 of all that follows that, and numbers. A line of a stem holds, with tabs between them,
+    its name, its chunks and each of its forms with a space and theirs; that of an identifier its name and its chunks.
     """
     its, rest = ("".join(f"{line}\n" for line in lines).encode() for lines in (stems, identifiers))
-    told = (chunks, left_out, len(stems), len(its), crc32(its + rest))
-    return b"\t".join([*_KIND, *(str(one).encode() for one in told)]) + b"\n" + its + rest
+    numbers = "\t".join(map(str, (chunks, left_out, len(stems), len(its))))
+    told = f"{numbers}\n".encode() + its + rest
+    return b"\t".join([*_KIND, str(crc32(told)).encode(), told])
 
 
 class Vocabulary:
@@ -151,22 +155,20 @@ class Vocabulary:
         """Checks that it is what `to_bytes` wrote, and keeps it. Raises `ValueError` where it is damaged."""
         if len(data) > MAX_BYTES:
             raise ValueError("the vocabulary is larger than one is written")
-        first, _, body = data.partition(b"\n")
-        head = _Head.read(first)
-        # To look at every line would take longer than all else that a first question needs of them.
-        if crc32(body) != head.checksum:
-            raise ValueError("the vocabulary is damaged")
-        return cls(head, body[: head.stem_bytes].decode(), body[head.stem_bytes :].decode())
+        head, start = _Head.read(data)
+        end = start + head.stem_bytes
+        return cls(head, data[start:end].decode(), data[end:].decode())
 
     @cached_property
     def _forms(self) -> Neighbours:
         """By form, in lower case: its stem and chunks."""
         forms: dict[str, tuple[str, int]] = {}
         for line in self._stem_lines:
-            name, _, *written = line.split("\t")
-            for form in written:
+            name, *written = line.split("\t")
+            for form in written[1:]:
                 spelt, _, times = form.partition(" ")
-                forms[spelt] = (name, int(times))
+                forms[spelt] = (name, _number(times))
+        forms.pop("", None)
         return Neighbours(forms)
 
     @cached_property
@@ -175,7 +177,8 @@ class Vocabulary:
         identifiers: dict[str, tuple[str, int]] = {}
         for line in self._identifier_lines:
             written, _, frequency = line.partition("\t")
-            identifiers[written.lower()] = (written, int(frequency))
+            identifiers[written.lower()] = (written, _number(frequency))
+        identifiers.pop("", None)
         return Neighbours(identifiers)
 
     @cached_property
@@ -194,7 +197,7 @@ class Vocabulary:
     @staticmethod
     def words_in(data: bytes) -> int:
         """`words` of a vocabulary that was written, without reading it. Raises `ValueError` where it is none."""
-        return _Head.read(data.partition(b"\n")[0]).stems
+        return _Head.read(data)[0].stems
 
     def frequency(self, word: str) -> int:
         """Chunks that hold a form of `word`, one token; 0 where the index does not know it."""
@@ -203,7 +206,7 @@ class Vocabulary:
         near = self._stem_lines.beginning_with(plain[:_SHARED_WITH_STEM])
         place = near.find(f"\t{plain} ")
         line = near[near.rfind("\n", 0, place) :] if place >= 0 else self._stem_lines.beginning_with(f"{stem(plain)}\t")
-        return int(line[1:].split("\t", 2)[1]) if place >= 0 or len(line) > 1 else 0
+        return _number(line[1:].partition("\t")[2].partition("\n")[0].partition("\t")[0])
 
     def holds_identifier(self, name: str) -> bool:
         """Whether a chunk holds `name` as an identifier; False also for one of the rarest in a table of very many."""
@@ -357,6 +360,11 @@ def _transcribed(written: str) -> Iterator[str]:
     for other in (lexicon.fold(plain.translate(_UMLAUTS)), _SPELT_OUT.sub(r"\1", lexicon.fold(plain))):
         if other != lexicon.fold(plain):
             yield other
+
+
+def _number(written: str | bytes) -> int:
+    """The number as the indexer writes it; 0 for anything else, which only a file has that was made to mislead."""
+    return int(written) if written.isdigit() and len(written) <= _MOST_DIGITS and written.isascii() else 0
 
 
 def _stands(question: str, start: int, stop: int) -> _Stands:

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from retrieval.catalog import Catalog, Cell, Document, prefix_of
+from retrieval.catalog import CHECKSUM_KEY, Catalog, Cell, Document, checksum, prefix_of
 from retrieval.indexing.catalog import CatalogBuilder
 from retrieval.indexing.rows import SCHEMA, Scope, row_id
 from retrieval.known import Known, UnknownRowError
@@ -188,9 +188,11 @@ def _with_numbers(table: Any, *, starts: Any = (0, 2), fragments: str = "[[0, 0]
     columns = {"row_start": pa.array(starts, pa.int32()), "row_place": pa.array([1, 0], pa.int32())}
     for name, column in columns.items():
         table = table.append_column(name, column)
-    return table.replace_schema_metadata(
-        {"unnamed": '["none"]', "version": version, "fragments": fragments, "pages": "true"}
-    )
+    told = {"unnamed": '["none"]', "version": version, "fragments": fragments, "pages": "true", "indexes": "a,b"}
+    metadata = {key.encode(): value.encode() for key, value in told.items()}
+    with pa.ipc.open_file(pa.BufferReader(_file(table.replace_schema_metadata(metadata)))) as reader:
+        metadata[CHECKSUM_KEY] = str(checksum(reader.read_all(), metadata)).encode()
+    return table.replace_schema_metadata(metadata)
 
 
 with pa.ipc.open_file(pa.BufferReader(DATA)) as _reader:
@@ -202,6 +204,7 @@ def test_the_numbers_of_rows_are_loaded_with_the_version_that_they_are_of() -> N
     assert numbered.documents == Catalog.load(DATA).documents
     assert rows is not None
     assert (numbered.version, rows.fragments, [*rows.starts], [*rows.places]) == (5, {0: 0}, [0, 2], [1, 0])
+    assert rows.indexes == "a,b"
     assert (Catalog.load(DATA).version, Catalog.load(DATA).rows) == (None, None)
 
 
@@ -291,3 +294,26 @@ def test_a_file_with_a_wrong_byte_loads_or_is_refused(place: int, byte: int) -> 
     with suppress(UnknownRowError):
         Known(rows=catalog.rows, told=("path",)).columns(range(3))
     assert all(isinstance(one.path, str) and isinstance(one.chunks, int) for one in documents)
+
+
+def test_a_file_with_one_bit_changed_is_refused_or_says_the_same() -> None:
+    for at in range(0, len(NUMBERED), 3):
+        changed = bytearray(NUMBERED)
+        changed[at] ^= 1 << at % 8
+        try:
+            catalog = Catalog.load(bytes(changed))
+        except ValueError:
+            continue
+        # Names of metadata may have changed: then there are no numbers.
+        assert catalog.rows is None or (catalog.rows.indexes, catalog.documents) == (
+            "a,b",
+            Catalog.load(NUMBERED).documents,
+        )
+
+
+@pytest.mark.parametrize("fragments", ["[[0, Infinity]]", "[" * 100_000, "[[0]]", "7", "null"])
+def test_fragments_that_are_none_are_refused(fragments: str) -> None:
+    with pa.ipc.open_file(pa.BufferReader(DATA)) as reader:
+        data = _file(_with_numbers(reader.read_all(), fragments=fragments))
+    with pytest.raises(ValueError, match="not a catalog"):
+        Catalog.load(data)

@@ -17,7 +17,16 @@ import lancedb
 import pyarrow as pa
 import pytest
 
-from retrieval.catalog import FRAGMENTS_KEY, NO_VERSION, VERSION_KEY, Catalog, RowNumbers
+from retrieval.catalog import (
+    CHECKSUM_KEY,
+    FRAGMENTS_KEY,
+    INDEXES_KEY,
+    NO_VERSION,
+    VERSION_KEY,
+    Catalog,
+    RowNumbers,
+    checksum,
+)
 from retrieval.confinement import confine
 from retrieval.core import Api
 from retrieval.database import Database
@@ -212,6 +221,8 @@ def rewrite(database: Path, change: Callable[[dict[bytes, bytes]], object]) -> N
         batch = reader.get_batch(0)
     metadata = dict(batch.schema.metadata)
     change(metadata)
+    if CHECKSUM_KEY in metadata:
+        metadata[CHECKSUM_KEY] = str(checksum(pa.Table.from_batches([batch]), metadata)).encode()
     schema = batch.schema.with_metadata(metadata)
     with pa.OSFile(str(file), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
         writer.write_batch(batch.replace_schema_metadata(metadata))
@@ -228,6 +239,22 @@ def test_rows_that_have_no_number_are_read_whole(
         assert everything(table) == everything(opened(copy))
     assert not tells(table)
     assert len(caplog.messages) == 1
+
+
+def test_the_catalog_of_another_table_as_large_tells_nothing_of_this_one(
+    databases: dict[str, Path], tmp_path: Path
+) -> None:
+    one, other = (copied(databases["named"], tmp_path / name) for name in ("one", "other"))
+    rewrite(one, lambda metadata: metadata.update({INDEXES_KEY: b"of another"}))
+    assert not tells(knowing(one))
+    assert everything(knowing(one)) == everything(opened(other))
+
+
+def test_what_may_not_be_shown_is_not_told_of_other_rows() -> None:
+    confined = Known(rows=replace(NUMBERS, seen=frozenset({1})), told=("path",))
+    assert confined.columns([0])["path"] == ["b:.md"]
+    with pytest.raises(UnknownRowError):
+        confined.columns([2])
 
 
 def test_a_table_of_before_the_numbers_is_read_and_written_anew_once(tmp_path: Path) -> None:
@@ -260,6 +287,7 @@ NUMBERS = RowNumbers(
     places=[1, 0],
     columns={"first_id": ["a.md#0", "x:b%3A.md#0"], "path": ["a.md", "b:.md"], "chunks": [3, 2]},
     pages=True,
+    indexes="a,b",
 )
 
 

@@ -300,3 +300,35 @@ def test_a_word_that_stands_only_within_a_name_is_known_there_and_not_corrected(
     within = vocabulary(["Set networkTimeoutSeconds.", "Hold networkTimeoutSeconds.", "Timeouts, timeous."])
     assert (words.names_with("Timeout"), words.names_with("time"), words.names_with("max")) == (2, 0, 0)
     assert within.correct("seconds")[1] == ()
+
+
+@pytest.mark.parametrize("at", range(len(WRITTEN)))
+def test_a_file_with_one_bit_changed_is_refused(at: int) -> None:
+    for bit in range(8):
+        changed = bytearray(WRITTEN)
+        changed[at] ^= 1 << bit
+        with pytest.raises(ValueError):  # noqa: PT011
+            Vocabulary.load(bytes(changed))
+
+
+@pytest.mark.parametrize(
+    ("stems", "identifiers"),
+    [
+        (["key\tx\tkeys y"], []),
+        (["key", "lock"], ["sync-wave"]),
+        (["key\t-5", "lock\t3.5"], ["a-b\t1\t1"]),
+        (["key\t" + "9" * 5_000], [""]),
+        (["", "key\t\t\t"], ["\t"]),
+        (["zebra\t1", "key\t1"], []),
+    ],
+)
+def test_lines_that_were_made_to_mislead_do_no_harm(stems: list[str], identifiers: list[str]) -> None:
+    words = Vocabulary.load(to_bytes(-5, -1, stems, identifiers))
+    for asked in ("key", "kye", "locks", "zebra", "sync-wvae", "a-b", "networkTimeout"):
+        assert words.frequency(asked) in {0, 1}
+        assert isinstance(words.correct(f"how is {asked} used")[0], str)
+        words.names_with(asked)
+
+
+def test_a_search_for_a_line_in_text_without_an_end_has_one() -> None:
+    assert SortedLines("key\t1\nlock\t").beginning_with("lock") == "\nlock\t"
