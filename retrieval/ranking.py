@@ -42,6 +42,9 @@ _SETTLED: Final = 40
 """Those of words alone, at least, or twice as many as are wanted, where no fusion, no name and no setting brings up
 what is far below: only stubs make room."""
 
+_STUBS_IN: Final = 4
+"""Where more than one candidate of so many is a stub, there may be better ones further down."""
+
 
 @dataclass(frozen=True, slots=True)
 class Question:
@@ -53,6 +56,8 @@ class Question:
     narrowing: Narrowing = field(default_factory=Narrowing)
     vector_column: str | None = None
     min_score: float | None = None
+    gathered: bool = False
+    """Whether the candidates of a document are counted: then no fewer are looked at than there may be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +144,8 @@ class Ranker:
             )
         vectors = self.vectors(table, question.vector_column)
         place = _Place(table, layout, scope, plan, read)
-        arms, ran = await self._search(place, question, vectors.column, laps)
+        settled = not (question.gathered or called.names or self._settings.path_boosts or needles(read))
+        arms, ran, ordered = await self._found(place, question, vectors.column, laps, settled=settled)
         by_meaning = question.search_type in {"vector", "hybrid"} or question.vector_column is not None or vectors.amiss
         trouble = arms.trouble or (vectors.why_not if by_meaning and question.search_type != "text" else None)
         notes = [f"{trouble}; text search answered instead."] if trouble else []
@@ -152,7 +158,7 @@ class Ranker:
             notes.append(f"Only the first {MAX_TERMS} words of the query were searched.")
 
         since = time.perf_counter()
-        ranked = exact_first(order(fuse(arms.text, arms.vector), self._settings.path_boosts, read), read)
+        ranked = exact_first(ordered, read)
         first = await called_first(
             called, ranked, arms.hidden, table=table, layout=layout, plan=plan, shown=scope.shown
         )
@@ -245,11 +251,25 @@ class Ranker:
         """What to say of vectors whose model the table does not name."""
         return self._embedder.on_trust(_record(table)) if self.vectors(table).column else None
 
-    async def _search(self, place: _Place, question: Question, column: str | None, laps: Laps) -> tuple[_Arms, Ran]:
+    async def _found(
+        self, place: _Place, question: Question, column: str | None, laps: Laps, *, settled: bool
+    ) -> tuple[_Arms, Ran, list[Ranked]]:
+        """What the arms gave, and that in one order; from further down too where many stubs take places."""
+        settled = settled and (column is None or question.search_type == "text")
+        depth = depth_for(question.wanted, settled=settled)
+        while True:
+            arms, ran = await self._search(place, question, column, depth, laps)
+            ordered = order(fuse(arms.text, arms.vector), self._settings.path_boosts, place.read)
+            stubs = sum(one.stub for one in ordered)
+            if not arms.full or depth >= CANDIDATES or stubs * _STUBS_IN <= depth:
+                return arms, ran, ordered
+            depth = CANDIDATES
+
+    async def _search(
+        self, place: _Place, question: Question, column: str | None, depth: int, laps: Laps
+    ) -> tuple[_Arms, Ran]:
         """Both arms at once where both are wanted; the arm by words alone where the other fails."""
         table, layout, scope = place.table, place.layout, place.scope
-        alone = column is None or question.search_type == "text"
-        depth = depth_for(question.wanted, settled=alone and not self._settings.path_boosts and not needles(place.read))
         arms = _Arms(depth)
 
         async def ask(search: Callable[[int, Where | None], Awaitable[list[Row]]]) -> list[Row]:

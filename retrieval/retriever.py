@@ -104,6 +104,7 @@ class Retriever:
                 narrowing=request.narrowing,
                 vector_column=request.vector_column,
                 min_score=request.min_score,
+                gathered=request.collapse,
             )
             found = await self._ranker.rank(table, layout, asked)
             groups = collapse.by_document(found.ranked) if request.collapse else None

@@ -37,7 +37,8 @@ def unpack(chunks: Iterator[bytes], part: Part, folder: Path) -> None:
         with tarfile.open(fileobj=cast("IO[bytes]", content), mode="r|", bufsize=_READ_BYTES) as archive:
             for member in archive:
                 _write(archive, member, _claim(member, missing), folder)
-    except tarfile.TarError:
+    except (tarfile.TarError, ValueError, RecursionError):
+        # The latter two of headers that nobody writes.
         raise damaged("a part is not an archive, or one cut short") from None
     if packed.checksum() != part.sha256:
         raise damaged("a part has another checksum than its manifest says")

@@ -97,7 +97,8 @@ def plan_text(
     telling, places = lexicon.telling(terms), 0
     if frequency is not None:
         telling, places = _affordable(telling, frequency)
-    weighed = places <= MAX_WEIGHED
+    # Folded text is ours, and holds the title.
+    weighed = places <= MAX_WEIGHED or not columns.folded
 
     def searched(text: str, limit: int) -> str:
         # Cut again: one letter of Arabic unfolds to four words.

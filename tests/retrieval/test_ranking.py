@@ -306,6 +306,21 @@ class TestHowFarDownIsLooked:
     def test_as_far_as_a_name_may_stand(self, sixty: Path) -> None:
         assert paths(ask(retriever(sixty), "red boat heron-9 leaves", limit=1)) == [self.LAST]
 
+    def test_as_far_as_more_than_stubs_are_found(self, tmp_path: Path) -> None:
+        stubs = {f"moved/{place:02}.md": "# Tide gauge calibration\n\nSee [there](main.md).\n" for place in range(45)}
+        page = "# Tide gauge calibration\n\n" + "Whoever reads the gauge waits for slack water and notes the mark. " * 9
+        database = index(tmp_path, {**stubs, "main.md": page})
+        assert paths(ask(retriever(database), "calibration of the tide gauge", limit=1)) == ["main.md"]
+
+    def test_as_far_as_chunks_of_a_document_are_counted(self, make_table: TableMaker) -> None:
+        texts = [f"the tide gauge {'again ' * place}" for place in range(self.ROWS)]
+        database = make_table({"path": ["long.md"] * self.ROWS, "text": texts}, fts=["text"])
+        counts = {
+            ask(retriever(database), "tide gauge", limit=limit, collapse=True).hits[0].matching_chunk_count
+            for limit in (1, 3, 10)
+        }
+        assert counts == {self.ROWS}
+
     def test_no_further_than_twice_what_is_wanted_where_nothing_can_rise(self) -> None:
         assert [depth_for(wanted, settled=True) for wanted in (1, 20, 30, 70, 200)] == [40, 40, 60, 100, 200]
         assert [depth_for(wanted, settled=False) for wanted in (1, 100, 200)] == [100, 100, 200]

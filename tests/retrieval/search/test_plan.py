@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 
 from retrieval.search import text as lexicon
@@ -141,8 +142,9 @@ class TestLongQuestions:
 
 
 class TestCommonWords:
-    def columns(self, question: str, places: int) -> list[str]:
-        plan = plan_text(question, EVERYTHING, lambda _: places // 2, lambda _: 0)
+    def columns(self, question: str, places: int, *, folded: bool = True) -> list[str]:
+        searchable = replace(EVERYTHING, folded=folded)
+        plan = plan_text(question, searchable, lambda _: places // 2, lambda _: 0)
         assert plan is not None
         return [part.column for part in plan.parts]
 
@@ -151,6 +153,9 @@ class TestCommonWords:
 
     def test_where_they_are_the_text_is_searched_alone_which_holds_the_title(self) -> None:
         assert self.columns("harbour lights", MAX_WEIGHED + 2) == ["search_text"]
+
+    def test_of_a_column_that_holds_no_titles_they_are_searched_whatever_it_costs(self) -> None:
+        assert self.columns("harbour lights", MAX_WEIGHED + 2, folded=False) == ["search_text", "title", "heading"]
 
     def test_identifiers_are_searched_however_common_the_words_are(self) -> None:
         assert self.columns("set get_river", MAX_WEIGHED + 2) == ["search_text", "idents", "idents"]
