@@ -46,8 +46,10 @@ async def called_in(question: str, table: Table, layout: Layout, vocabulary: Voc
     def is_odd(word: str) -> bool:
         return vocabulary is not None and vocabulary.frequency(word) <= _MOST_MENTIONS and not is_english(word)
 
-    # The first question of a catalog waits for its names: a fifth of a second for 10,000 documents.
-    return Called(catalog, await asyncio.to_thread(catalog.called, question, is_odd))
+    if not catalog.has_gathered_names:
+        # The first question of a catalog waits for its names: a fifth of a second for 10,000 documents.
+        return Called(catalog, await asyncio.to_thread(catalog.called, question, is_odd))
+    return Called(catalog, catalog.called(question, is_odd))
 
 
 @dataclass(frozen=True, slots=True)

@@ -205,6 +205,11 @@ class Catalog:
         """Whether the author of `by` means `by` by `written`, which names no other document that is there."""
         return self._references.leads_back(written, by)
 
+    @property
+    def has_gathered_names(self) -> bool:
+        """Whether `called` and `named` answer at once: the first time they gather the names of all documents."""
+        return "_references" in self.__dict__
+
     @cached_property
     def _references(self) -> References:
         return References(self.columns)

@@ -45,6 +45,7 @@ MAX_TOKEN: Final = 64
 
 _KIND: Final = [MAGIC.encode(), str(FORMAT).encode()]
 _MOST_DIGITS: Final = 12
+_MOST_REMEMBERED: Final = 4_096
 TOKEN: Final = re.compile(r"[^\W_]+")
 _DIGITS: Final = re.compile(r"\d+")
 _SHARED_WITH_STEM: Final = 4
@@ -149,6 +150,7 @@ class Vocabulary:
         self.words: Final = head.stems
         self._stem_lines = SortedLines(stems)
         self._identifier_lines = SortedLines(identifiers)
+        self._frequencies: dict[str, int] = {}
 
     @classmethod
     def load(cls, data: bytes) -> Vocabulary:
@@ -201,6 +203,15 @@ class Vocabulary:
 
     def frequency(self, word: str) -> int:
         """Chunks that hold a form of `word`, one token; 0 where the index does not know it."""
+        # Each word of a question is asked for by whoever corrects it, plans the search and judges what was found.
+        known = self._frequencies.get(word)
+        if known is None:
+            if len(self._frequencies) >= _MOST_REMEMBERED:
+                self._frequencies.clear()
+            known = self._frequencies[word] = self._frequency(word)
+        return known
+
+    def _frequency(self, word: str) -> int:
         plain = lexicon.fold(word).lower()
         # Most forms stand near their stem, and to find one there takes a tenth of the time of stemming it.
         near = self._stem_lines.beginning_with(plain[:_SHARED_WITH_STEM])
