@@ -176,6 +176,11 @@ class Table:
 
         return await self._read(best)
 
+    async def try_out(self, plan: TextPlan, layout: Layout) -> None:
+        """Searches for `plan` and reads the best row, as any search does. Raises what a search raises."""
+        with _readable(self.name):
+            await self._table.rows(self.asking(layout, _SCORE, 1, None, plan, self.known))
+
     async def search_vector(
         self, vector: Sequence[float], column: str, layout: Layout, limit: int, *, where: Where | None = None
     ) -> list[Row]:

@@ -125,4 +125,4 @@ async def _prove(database: Database, manifest: Manifest, settings: Settings, *, 
     if plan is not None:
         # With the catalog, which the first call needs as well, a row is read as each call reads it.
         await table.catalog(layout)
-        await table.search_text(plan, layout, 1)
+        await table.try_out(plan, layout)

@@ -41,6 +41,9 @@ _RST: Final = re.compile(r"(?::([\w-]+):)?`([^`<]*)(?:<([^>`]+)>)?`_{0,2}")
 _BRACKETED: Final = re.compile(r"<((?:https?://|[\w./-])[^<>\s]*)>")
 _SEPARATORS: Final = re.compile(r"[,;|]|(?<!\s)\s++(?:and|or|und|oder|et|ou|y|o)\s+", re.IGNORECASE)
 _FOLDER_PAGES: Final = frozenset({"index", "readme", "_index"})
+_MAX_SCANNED: Final = 100_000
+"""Characters of a catalog's paths and titles that are looked through for a name: of 1,000 documents and more."""
+_SPACES: Final = {code: " " if chr(code) != "\n" else " \n " for code in range(128) if not re.match(r"\w", chr(code))}
 _LABELS: Final = {"decisions": "adr"}
 _ROLES: Final = frozenset({"pep", "rfc"})
 
@@ -87,9 +90,36 @@ class References:
         return {name: few for name, few in named.items() if few}
 
     def _few(self, names: Iterable[tuple[Kind, str]]) -> list[int]:
-        there = {place for kind, asked in names for place in self._index(kind).get(asked, ())}
+        there = {
+            place for kind, asked in names if self._may_be(kind, asked) for place in self._index(kind).get(asked, ())
+        }
         # The collections and versions of a document stand under one path.
         return sorted(there) if len({self._columns["path"][place] for place in there}) <= _MOST_CALLED else []
+
+    def _may_be(self, kind: Kind, asked: str) -> bool:
+        """False where it is seen without an index that no document is called so.
+
+        Most questions call none, and the first of a process need not wait for the indexes of a small catalog.
+        """
+        attribute = {"path": "_paths", "name": "_names", "title": "_titles"}.get(kind)
+        if attribute is None or attribute in self.__dict__ or self._written is None:
+            return True
+        paths, words = self._written
+        return f" {asked} " in words if kind == "title" else asked in paths
+
+    @cached_property
+    def _written(self) -> tuple[str, str] | None:
+        """All paths, and the words of all titles and paths in their order; None of a catalog that is large or foreign.
+
+        What documents are called is part of these, without what stands before it or behind.
+        """
+        paths = "\n".join(self._columns["path"]).casefold()
+        titles = "\n".join(filter(None, self._columns["title"])).casefold()
+        if len(paths) + len(titles) > _MAX_SCANNED or not paths.isascii() or not titles.isascii():
+            return None
+        # As `_words` does, in one go.
+        words = f" {paths}\n{titles} ".translate(_SPACES).split(" ")
+        return paths, f" {' '.join(filter(None, words))} "
 
     def leads_back(self, written: str, by: Document) -> bool:
         """Whether `written` is a name of `by` itself; asked where `find` finds nothing, for others go before it."""

@@ -158,3 +158,28 @@ def test_whatever_is_written_finds_documents_or_none(written: str) -> None:
     found = CATALOG.named(written, by)
     assert by not in found
     assert len(set(found)) == len(found)
+
+
+def test_a_question_that_calls_nobody_waits_for_no_index_of_a_small_catalog() -> None:
+    references = References(CATALOG.columns)
+    assert references.called("how do I rotate the signing key of the harbour") == []
+    assert not {"_paths", "_names", "_titles"} & references.__dict__.keys()
+
+
+_PARTS = sorted({part for one in DOCUMENTS for text in (one.path, one.title or "") for part in (text, *text.split())})
+
+
+@given(st.lists(st.one_of(st.sampled_from(_PARTS), st.sampled_from(["the", "?", "SETUP", "é", "_", "\n"])), max_size=6))
+def test_whom_a_question_calls_is_the_same_with_an_index_and_without(parts: list[str]) -> None:
+    quick, indexed = References(CATALOG.columns), References(CATALOG.columns)
+    indexed.__dict__["_written"] = None
+    question = " ".join(parts)
+    assert quick.names_in(question, lambda _: True) == indexed.names_in(question, lambda _: True)
+
+
+@pytest.mark.parametrize("other", ["Größe der Akten", "x" * 100_000])
+def test_a_catalog_that_is_large_or_foreign_has_its_names_gathered(other: str) -> None:
+    catalog = Catalog.of_documents([*DOCUMENTS, document("z.md", other)])
+    references = References(catalog.columns)
+    assert [catalog.document(place).path for place in references.called("use sqlite")] == ["adr/0012-use-sqlite.md"]
+    assert "_titles" in references.__dict__
