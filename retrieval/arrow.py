@@ -24,7 +24,8 @@ Fill = Callable[[Sequence[int]], Mapping[str, Sequence[Cell]]]
 
 # More rows than asked for are fetched so that equal scores are ordered by id before the list is cut.
 _TIE_MARGIN: Final = 32
-_MAX_FETCHED: Final = 2_048
+# Equal scores beyond so many rows keep LanceDB's order: common words alone would cost a quarter of a second.
+_MAX_TIED: Final = 512
 
 
 def kind_of(kind: pa.DataType) -> Kind:
@@ -48,14 +49,15 @@ async def best_of(
     fetch: Callable[[int], Awaitable[Scored]], limit: int, layout: Layout, fill: Fill | None = None
 ) -> list[Row]:
     """The first `limit` rows by (-score, id); `fetch` gives as many of the best as it is told, in any order."""
-    wanted = min(limit + _TIE_MARGIN, _MAX_FETCHED)
+    wanted = limit + _TIE_MARGIN
+    most = max(wanted, _MAX_TIED)
     while True:
         fetched, scores = await fetch(wanted)
         least = sorted(scores, reverse=True)[limit - 1] if len(scores) > limit else None
         tied = len(scores) == wanted and least == min(scores)
-        if not tied or wanted == _MAX_FETCHED:
+        if not tied or wanted == most:
             break
-        wanted = min(wanted * 4, _MAX_FETCHED)
+        wanted = min(wanted * 4, most)
     if least is not None:
         # LanceDB gives the best first: what follows the last place and its equals is not made into rows at all.
         kept = sum(score >= least for score in scores)

@@ -132,6 +132,8 @@ class Ranker:
         head = first_terms(question.text)[0]
         called = await called_in(head, table, layout, vocabulary)
         read, corrections = vocabulary.correct(head, called.names) if vocabulary else (head, ())
+        # Nor need it be judged: of a longer question nobody can say what the table holds.
+        searched = read
         read += question.text[len(head) :]
         plan = (
             plan_text(read, layout.searchable, vocabulary.frequency, vocabulary.names_with)
@@ -164,7 +166,9 @@ class Ranker:
         )
         ranked = first.ranked
         calibration = table.measured[vectors.column].get("calibration") if vectors.column else None
-        verdict = judge(read, ranked, vocabulary, calibration, ran, question.min_score, corrections, called=first.held)
+        verdict = judge(
+            searched, ranked, vocabulary, calibration, ran, question.min_score, corrections, called=first.held
+        )
         laps.took("rank", since)
         rejected = None
         if ranked and not verdict.answers:
@@ -180,7 +184,7 @@ class Ranker:
                 judged += placed.ranked
                 within = _within(arms, judged, ran, arms.depth)
                 verdict = judge(
-                    read,
+                    searched,
                     judged,
                     vocabulary,
                     calibration,

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
+
+_NEAR: Final = 2_048
+"""Characters in which the last of some lines is looked for first."""
 
 
 class SortedLines:
@@ -16,13 +20,16 @@ class SortedLines:
 
     def beginning_with(self, start: str) -> str:
         """The lines that begin with `start`, as they stand, the first of them after a line feed too."""
-        first = self._place(start)
-        return "\n" + self._text[first : self._place(f"{start}\U0010ffff")]
+        text, end = self._text, f"{start}\U0010ffff"
+        first = self._place(start, 0, len(text))
+        # They are hardly ever many.
+        near = min(first + _NEAR, len(text))
+        last = self._place(end, first, near)
+        return "\n" + text[first : last if last < near else self._place(end, first, len(text))]
 
-    def _place(self, edge: str) -> int:
-        """Where the first line begins that does not come before `edge`."""
+    def _place(self, edge: str, low: int, high: int) -> int:
+        """Where, from the line at `low`, the first begins that does not come before `edge`; `high` or more for none."""
         text = self._text
-        low, high = 0, len(text)
         while low < high:
             middle = (low + high) // 2
             begin = text.rfind("\n", low, middle) + 1 or low

@@ -33,7 +33,7 @@ over what cannot come first; of several, LanceDB looks at every place and adds u
 takes 17 ms of CPU where the text alone takes 3, and the title stands twice in the searched text already."""
 
 _MAX_PHRASES: Final = 4
-_MAX_PHRASE_WORDS: Final = 16
+_MAX_PHRASE_WORDS: Final = 8
 
 
 @dataclass(frozen=True, slots=True)

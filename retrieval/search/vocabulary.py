@@ -151,6 +151,7 @@ class Vocabulary:
         self._stem_lines = SortedLines(stems)
         self._identifier_lines = SortedLines(identifiers)
         self._frequencies: dict[str, int] = {}
+        self._within_names: dict[str, int] = {}
 
     @classmethod
     def load(cls, data: bytes) -> Vocabulary:
@@ -228,6 +229,14 @@ class Vocabulary:
 
         To the text index `networkTimeoutSeconds` is one word, so that it knows no `timeout`.
         """
+        known = self._within_names.get(word)
+        if known is None:
+            if len(self._within_names) >= _MOST_REMEMBERED:
+                self._within_names.clear()
+            known = self._within_names[word] = self._names_with(word)
+        return known
+
+    def _names_with(self, word: str) -> int:
         plain = lexicon.fold(word).lower()
         if len(plain) < _SHORTEST_IN_NAME or not plain.isalpha():
             return 0

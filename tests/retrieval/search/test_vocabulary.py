@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Final, cast
+from unittest.mock import patch
 
 import lancedb
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from retrieval.indexing.lance import FULL_TEXT
 from retrieval.indexing.vocabulary import VocabularyBuilder
+from retrieval.search import lines as lookup
 from retrieval.search.lines import SortedLines
 from retrieval.search.text import fold, identifier_terms
 from retrieval.search.vocabulary import MAX_BYTES, Correction, Vocabulary, to_bytes
@@ -227,10 +229,11 @@ def test_of_a_file_that_was_written_each_line_is_found() -> None:
     assert [words.holds_identifier(name) for name in ("Sync-Wave", "sync")] == [True, False]
 
 
-@given(st.sets(st.text("abc", min_size=1, max_size=3)), st.text("abc", max_size=3))
-def test_a_line_is_looked_up_as_if_all_were_looked_at(names: set[str], start: str) -> None:
+@given(st.sets(st.text("abc", min_size=1, max_size=3)), st.text("abc", max_size=3), st.integers(1, 80))
+def test_a_line_is_looked_up_as_if_all_were_looked_at(names: set[str], start: str, near: int) -> None:
     lines = [f"{name}\t1" for name in sorted(names)]
-    found = SortedLines("".join(f"{line}\n" for line in lines)).beginning_with(start)
+    with patch.object(lookup, "_NEAR", near):
+        found = SortedLines("".join(f"{line}\n" for line in lines)).beginning_with(start)
     assert found.split("\n")[1:-1] == [line for line in lines if line.startswith(start)]
 
 
