@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 from retrieval.search import text as lexicon
 from retrieval.search.english import is_english, spellings, stem
@@ -101,8 +101,7 @@ def tokens(text: str) -> Iterator[re.Match[str]]:
             yield match
 
 
-@dataclass(frozen=True, slots=True)
-class _Head:
+class _Head(NamedTuple):
     """The first line of the file, behind what says that it is one."""
 
     chunks: int
@@ -117,7 +116,7 @@ class _Head:
         """The first line of the file `data`, and how many bytes it has. Raises `ValueError` where it is damaged."""
         *kind, checksum, told = [*data.split(b"\t", len(_KIND) + 1), b"", b""][: len(_KIND) + 2]
         numbers = told.partition(b"\n")[0].split(b"\t")
-        if kind != _KIND or len(numbers) != len(cls.__dataclass_fields__):
+        if kind != _KIND or len(numbers) != len(cls._fields):
             raise ValueError("the file is no vocabulary of this format")
         # To look at every line would take longer than all else that a first question needs of them.
         if int(checksum) != crc32(told):
