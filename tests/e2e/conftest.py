@@ -16,7 +16,7 @@ import pytest
 from tests.conftest import SETTINGS_PREFIXES
 from tests.e2e.heard import HEARD
 from tests.e2e.listening import free_ports
-from tests.token_server import TokenServer
+from tests.token_server import TokenServer, running_token_server
 
 BEDIVERE = [sys.executable, "-m", "handler.cli"]
 _URL = re.compile(r"http://\S+/\S+")
@@ -99,3 +99,17 @@ def http_server(handbook: Path) -> Iterator[str]:
     """The URL of a server of the handbook, in a process of its own."""
     with serving("--db", str(handbook)) as url:
         yield url
+
+
+@pytest.fixture(scope="module")
+def issuer() -> Iterator[TokenServer]:
+    """A token server on loopback."""
+    with running_token_server() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def url(issuer: TokenServer, handbook: Path) -> Iterator[str]:
+    """The URL of a server of the handbook that takes the issuer's tokens."""
+    with serving_with_tokens(issuer, handbook) as served:
+        yield served

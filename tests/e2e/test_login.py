@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -17,8 +16,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.auth import AuthorizationCodeResult, OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
 from pydantic import AnyUrl
 
-from tests.e2e.conftest import serving_with_tokens
-from tests.token_server import CLIENT_ID, CLIENT_SECRET, TokenServer, running_token_server
+from tests.token_server import CLIENT_ID, CLIENT_SECRET, TokenServer
 
 pytestmark = [pytest.mark.anyio, pytest.mark.e2e]
 
@@ -50,18 +48,6 @@ class Memory:
 @pytest.fixture
 def anyio_backend() -> str:
     return "asyncio"
-
-
-@pytest.fixture(scope="module")
-def issuer() -> Iterator[TokenServer]:
-    with running_token_server() as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
-def url(issuer: TokenServer, handbook: Path) -> Iterator[str]:
-    with serving_with_tokens(issuer, handbook) as served:
-        yield served
 
 
 def signing_in(url: str, memory: Memory) -> OAuthClientProvider:

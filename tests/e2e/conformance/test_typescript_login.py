@@ -12,9 +12,9 @@ import pytest
 
 from handler.access import issuing
 from tests.e2e.conformance import npm
-from tests.e2e.conftest import serving, serving_with_tokens
+from tests.e2e.conftest import serving
 from tests.e2e.heard import HEARD
-from tests.token_server import CLIENT_ID, CLIENT_SECRET, TokenServer, running_token_server
+from tests.token_server import CLIENT_ID, CLIENT_SECRET, TokenServer
 
 pytestmark = pytest.mark.e2e
 
@@ -38,18 +38,6 @@ def test_without_a_key_it_throws_and_says_why_where_npm_is_present(node: npm.Nod
     done = node.run(npm.HERE / "client.mjs", str(npm.INSTALLED), guarded[0])
     assert done.returncode != 0
     assert "UNAUTHORIZED" in done.stderr
-
-
-@pytest.fixture(scope="module")
-def issuer() -> Iterator[TokenServer]:
-    with running_token_server() as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
-def url(issuer: TokenServer, handbook: Path) -> Iterator[str]:
-    with serving_with_tokens(issuer, handbook) as served:
-        yield served
 
 
 @dataclass(frozen=True)
