@@ -32,10 +32,10 @@ def exact_first(ranked: Sequence[Ranked], question: str) -> list[Ranked]:
     held = [0] * len(ranked)
     called: set[int] = set()
     for needle, hyphenated in sought.items():
-        pattern = _pattern(needle)
+        pattern, words = _pattern(needle), needle.casefold().split()
         named = {place for place, one in enumerate(ranked) if not hyphenated and _is_called(one, needle)}
         called |= named
-        places = [place for place, one in enumerate(ranked) if place in named or _holds(one, pattern)]
+        places = [place for place, one in enumerate(ranked) if place in named or _holds(one, pattern, words)]
         if hyphenated:
             # In a sentence it may be a word like others: then many rows hold it, and words alone rank them no higher.
             best = [place for place in places if (ranked[place].text_rank or len(ranked)) <= _BEST_RANKS]
@@ -90,6 +90,12 @@ def _pattern(needle: str) -> re.Pattern[str]:
     return re.compile(rf"(?<![\w-]){words}(?![\w-])" if needle.isascii() else words, re.IGNORECASE)
 
 
-def _holds(one: Ranked, pattern: re.Pattern[str]) -> bool:
+def _holds(one: Ranked, pattern: re.Pattern[str], words: Sequence[str]) -> bool:
+    """Whether the row holds what `pattern` finds, of which `words` are the words, case-folded."""
     row = one.row
-    return any(part and pattern.search(part) for part in (row.text, row.title, row.heading))
+    for part in filter(None, (row.text, row.title, row.heading)):
+        folded = part.casefold()
+        # A phrase of many words is looked for ten times as long.
+        if all(word in folded for word in words) and pattern.search(part):
+            return True
+    return False

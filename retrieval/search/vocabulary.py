@@ -74,7 +74,7 @@ _SHORTEST_DOUBLED: Final = 6
 _SHORTEST_PART: Final = 3
 # What is rarer than this many times the commonest word that was left out may be the rarer word, spelt right.
 _TIMES_LEFT_OUT: Final = 20
-_MAX_CORRECTIONS: Final = 8
+_MAX_CORRECTIONS: Final = 6
 _LONGEST_EVERYDAY: Final = max(map(len, EVERYDAY)) + 1
 # How far what is read in its place counts as known where nothing can be sure that the word is misspelt.
 _TRUST_LIKELY: Final = 0.85
