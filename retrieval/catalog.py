@@ -34,8 +34,8 @@ FRAGMENT_BITS: Final = 32
 """See `RowNumbers.fragments`."""
 PAGES_KEY: Final = b"pages"
 """Key of `RowNumbers.pages` in the file's schema metadata, a word of JSON."""
-INDEXES_KEY: Final = b"indexes"
-"""Key of `RowNumbers.indexes` in the file's schema metadata."""
+CORPUS_KEY: Final = b"corpus"
+"""Key of `RowNumbers.corpus` in the file's schema metadata."""
 CHECKSUM_KEY: Final = b"checksum"
 """Key of `checksum` in the file's schema metadata, in decimal digits; it is there where the version is."""
 ROW_COLUMNS: Final = ("row_start", "row_place")
@@ -102,8 +102,8 @@ class RowNumbers:
     """Those of the catalog of all rows."""
     pages: bool
     """Whether each row has the address of its document, without an anchor of its own."""
-    indexes: str
-    """The table's, as `layout.uuids_of` gives them: no other table has the same."""
+    corpus: str
+    """The corpus version of the table: only one of the same documents has the same."""
     seen: frozenset[int] | None = None
     """The places of the documents that may be shown; None where all may."""
 
@@ -286,7 +286,7 @@ def _row_numbers(table: Any, metadata: Mapping[bytes, bytes], columns: Mapping[s
     starts, places = (_integers(table.column(name)) for name in ROW_COLUMNS)
     fragments = {int(fragment): int(row) for fragment, row in json.loads(metadata[FRAGMENTS_KEY])}
     pages = json.loads(metadata[PAGES_KEY]) is True
-    return RowNumbers(fragments, starts, places, columns, pages, metadata[INDEXES_KEY].decode())
+    return RowNumbers(fragments, starts, places, columns, pages, metadata[CORPUS_KEY].decode())
 
 
 def _integers(column: Any) -> Sequence[int]:  # noqa: ANN401 - one of pyarrow's

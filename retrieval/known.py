@@ -41,15 +41,15 @@ class Known:
     """Columns that say of each row what the catalog says of its document."""
 
     @classmethod
-    def of(cls, catalog: Catalog, rows: int, version: int, indexes: str) -> Known:
-        """Of a table of ours that has `rows` rows and `indexes`, and is read in LanceDB's `version`.
+    def of(cls, catalog: Catalog, rows: int, version: int, corpus: str) -> Known:
+        """Of a table of ours that has `rows` rows of the corpus version `corpus`, and is read in LanceDB's `version`.
 
         Whoever changes rows by way of LanceDB leaves another version than the indexer did. Where that is not on record,
         the number of rows has to do, and only what no document says is taken as known.
         """
         if catalog.version not in {None, version} or sum(catalog.columns["chunks"]) != rows:
             return cls()
-        if catalog.rows is not None and catalog.rows.indexes != indexes:
+        if catalog.rows is not None and catalog.rows.corpus != corpus:
             # The catalog of another table, as large and changed as often.
             return cls()
         unsaid = catalog.unsaid

@@ -46,8 +46,6 @@ class Index:
     positions: bool
     indexed: int
     unindexed: int
-    uuid: str = ""
-    """LanceDB's own for this index: no other table has it, nor this one once the index was made again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,11 +139,6 @@ def lay_out(columns: Sequence[Column], indexes: Sequence[Index], text_column: st
             if column.kind != "other" and column.name not in played | hidden | _RESERVED and "`" not in column.name
         ),
     )
-
-
-def uuids_of(indexes: Sequence[Index]) -> str:
-    """What tells a table from every other, and from itself with an index made anew."""
-    return ",".join(sorted(index.uuid for index in indexes))
 
 
 def missing_parts(layout: Layout, indexes: Sequence[Index]) -> list[str]:

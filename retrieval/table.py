@@ -25,7 +25,7 @@ from retrieval.catalog import Catalog
 from retrieval.core import Api, Ask, Nearest, Opened, open_table
 from retrieval.errors import BedivereError, ErrorCode
 from retrieval.known import Known, UnknownRowError
-from retrieval.layout import Column, Index, Layout, lay_out, uuids_of
+from retrieval.layout import Column, Index, Layout, lay_out
 from retrieval.schema import CATALOG_FILE, COMPANIONS, VOCABULARY_FILE, Provenance, measured
 from retrieval.search.filters import AllOf, AnyOf, Condition, Where, all_of, to_sql, undated
 from retrieval.search.plan import TextPlan
@@ -80,6 +80,8 @@ class Table:
         }
         """Columns that hold vectors, and their length."""
         self.provenance = Provenance.from_metadata(schema.metadata)
+        # Its own for whoever sees a part of it alone, which has a corpus version that says so.
+        self._corpus = self.provenance.corpus_version if self.provenance else ""
         self.measured: dict[str, dict[str, Any]] = {
             name: measured(schema.field(name).metadata) for name in self.vectors
         }
@@ -232,7 +234,7 @@ class Table:
         """What need not be read of rows; None where the catalog has not been read, or is not the indexer's."""
         if self._known is None and self._catalog is not None and self.provenance is not None:
             rows = max((index.indexed + index.unindexed for index in self.indexes), default=0)
-            self._known = Known.of(self._catalog, rows, self._version, uuids_of(self.indexes))
+            self._known = Known.of(self._catalog, rows, self._version, self._corpus)
         return self._known
 
     def asking(
@@ -414,7 +416,6 @@ def _index(config: Any) -> Index:  # noqa: ANN401 - a class of the compiled core
         positions=bool((config.index_details or {}).get("with_position", False)),
         indexed=config.num_indexed_rows or 0,
         unindexed=config.num_unindexed_rows or 0,
-        uuid=str(config.index_uuid),
     )
 
 

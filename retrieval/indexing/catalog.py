@@ -12,10 +12,10 @@ import pyarrow as pa
 
 from retrieval.catalog import (
     CHECKSUM_KEY,
+    CORPUS_KEY,
     COUNT_COLUMN,
     FRAGMENT_BITS,
     FRAGMENTS_KEY,
-    INDEXES_KEY,
     NO_VERSION,
     PAGES_KEY,
     ROW_COLUMNS,
@@ -27,6 +27,7 @@ from retrieval.catalog import (
     checksum,
 )
 from retrieval.indexing.spool import BATCH_ROWS
+from retrieval.schema import Provenance
 
 if TYPE_CHECKING:
     # Processes that count words load this too, and have no use for LanceDB.
@@ -82,8 +83,8 @@ def numbered(catalog: bytes, table: Table, *, alike: bool) -> bytes:
     metadata[VERSION_KEY] = str(version if found else NO_VERSION).encode()
     if found:
         metadata |= {FRAGMENTS_KEY: json.dumps(found.fragments).encode(), PAGES_KEY: json.dumps(found.pages).encode()}
-        uuids = ",".join(sorted(str(index.index_uuid) for index in table.list_indices()))
-        metadata[INDEXES_KEY] = uuids.encode()
+        provenance = Provenance.from_metadata(table.schema.metadata)
+        metadata[CORPUS_KEY] = provenance.corpus_version.encode() if provenance else b""
         for name, numbers in zip(ROW_COLUMNS, (found.starts, found.places), strict=True):
             batch = batch.append_column(name, pa.array(numbers, pa.int32()))
     written = _file(batch.replace_schema_metadata(metadata))

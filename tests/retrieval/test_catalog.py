@@ -188,7 +188,7 @@ def _with_numbers(table: Any, *, starts: Any = (0, 2), fragments: str = "[[0, 0]
     columns = {"row_start": pa.array(starts, pa.int32()), "row_place": pa.array([1, 0], pa.int32())}
     for name, column in columns.items():
         table = table.append_column(name, column)
-    told = {"unnamed": '["none"]', "version": version, "fragments": fragments, "pages": "true", "indexes": "a,b"}
+    told = {"unnamed": '["none"]', "version": version, "fragments": fragments, "pages": "true", "corpus": "a,b"}
     metadata = {key.encode(): value.encode() for key, value in told.items()}
     with pa.ipc.open_file(pa.BufferReader(_file(table.replace_schema_metadata(metadata)))) as reader:
         metadata[CHECKSUM_KEY] = str(checksum(reader.read_all(), metadata)).encode()
@@ -204,7 +204,7 @@ def test_the_numbers_of_rows_are_loaded_with_the_version_that_they_are_of() -> N
     assert numbered.documents == Catalog.load(DATA).documents
     assert rows is not None
     assert (numbered.version, rows.fragments, [*rows.starts], [*rows.places]) == (5, {0: 0}, [0, 2], [1, 0])
-    assert rows.indexes == "a,b"
+    assert rows.corpus == "a,b"
     assert (Catalog.load(DATA).version, Catalog.load(DATA).rows) == (None, None)
 
 
@@ -305,7 +305,7 @@ def test_a_file_with_one_bit_changed_is_refused_or_says_the_same() -> None:
         except ValueError:
             continue
         # Names of metadata may have changed: then there are no numbers.
-        assert catalog.rows is None or (catalog.rows.indexes, catalog.documents) == (
+        assert catalog.rows is None or (catalog.rows.corpus, catalog.documents) == (
             "a,b",
             Catalog.load(NUMBERED).documents,
         )

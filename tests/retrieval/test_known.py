@@ -19,8 +19,8 @@ import pytest
 
 from retrieval.catalog import (
     CHECKSUM_KEY,
+    CORPUS_KEY,
     FRAGMENTS_KEY,
-    INDEXES_KEY,
     NO_VERSION,
     VERSION_KEY,
     Catalog,
@@ -245,7 +245,7 @@ def test_the_catalog_of_another_table_as_large_tells_nothing_of_this_one(
     databases: dict[str, Path], tmp_path: Path
 ) -> None:
     one, other = (copied(databases["named"], tmp_path / name) for name in ("one", "other"))
-    rewrite(one, lambda metadata: metadata.update({INDEXES_KEY: b"of another"}))
+    rewrite(one, lambda metadata: metadata.update({CORPUS_KEY: b"of another"}))
     assert not tells(knowing(one))
     assert everything(knowing(one)) == everything(opened(other))
 
@@ -287,7 +287,7 @@ NUMBERS = RowNumbers(
     places=[1, 0],
     columns={"first_id": ["a.md#0", "x:b%3A.md#0"], "path": ["a.md", "b:.md"], "chunks": [3, 2]},
     pages=True,
-    indexes="a,b",
+    corpus="a,b",
 )
 
 
