@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from binascii import crc32
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
@@ -204,12 +204,7 @@ class Vocabulary:
     def frequency(self, word: str) -> int:
         """Chunks that hold a form of `word`, one token; 0 where the index does not know it."""
         # Each word of a question is asked for by whoever corrects it, plans the search and judges what was found.
-        known = self._frequencies.get(word)
-        if known is None:
-            if len(self._frequencies) >= _MOST_REMEMBERED:
-                self._frequencies.clear()
-            known = self._frequencies[word] = self._frequency(word)
-        return known
+        return _remembered(self._frequencies, word, self._frequency)
 
     def _frequency(self, word: str) -> int:
         plain = lexicon.fold(word).lower()
@@ -228,12 +223,7 @@ class Vocabulary:
 
         To the text index `networkTimeoutSeconds` is one word, so that it knows no `timeout`.
         """
-        known = self._within_names.get(word)
-        if known is None:
-            if len(self._within_names) >= _MOST_REMEMBERED:
-                self._within_names.clear()
-            known = self._within_names[word] = self._names_with(word)
-        return known
+        return _remembered(self._within_names, word, self._names_with)
 
     def _names_with(self, word: str) -> int:
         plain = lexicon.fold(word).lower()
@@ -379,6 +369,14 @@ def _transcribed(written: str) -> Iterator[str]:
     for other in (lexicon.fold(plain.translate(_UMLAUTS)), _SPELT_OUT.sub(r"\1", lexicon.fold(plain))):
         if other != lexicon.fold(plain):
             yield other
+
+
+def _remembered(known: dict[str, int], word: str, find: Callable[[str], int]) -> int:
+    if word not in known:
+        if len(known) >= _MOST_REMEMBERED:
+            known.clear()
+        known[word] = find(word)
+    return known[word]
 
 
 def _number(written: str | bytes) -> int:

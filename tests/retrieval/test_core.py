@@ -1,4 +1,4 @@
-"""The two ways into LanceDB answer alike; where the compiled core is not the known one, the public one is taken."""
+"""The two ways into LanceDB answer alike."""
 
 # pyarrow ships no types.
 # pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownParameterType=false
@@ -6,26 +6,21 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import random
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable, Coroutine
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from importlib.metadata import requires, version
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
-from typing import TYPE_CHECKING, Any, TypeVar, cast, get_args
+from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 import lancedb
 import pyarrow as pa
 import pytest
 from lancedb.index import FTS, HnswSq
 
-from retrieval import core
-from retrieval.core import CORE_VERSION, Api, Ask, Nearest, Opened, compiled_core, lancedb_version, open_table
+from retrieval.core import CORE_VERSION, Api, Ask, Nearest, Opened, lancedb_version, open_table
 from retrieval.database import Database
 from retrieval.errors import BedivereError, ErrorCode
 from retrieval.search.filters import AllOf, AnyOf, Condition, Not, Where, to_sql
@@ -366,91 +361,3 @@ def test_a_table_that_was_replaced_is_opened_again(api: Api, make_table: TableMa
         return [first, await texts()]
 
     assert run(twice()) == [["a red boat"], ["a blue boat"]]
-
-
-@pytest.fixture
-def unknown(monkeypatch: pytest.MonkeyPatch) -> Callable[[ModuleType | None], None]:
-    """Has the core that is found be another one, until the test ends."""
-
-    def find(found: ModuleType | None) -> None:
-        monkeypatch.setattr(core, "_found", [])
-        monkeypatch.setattr(core, "_load", lambda: found)
-
-    return find
-
-
-def other_core(**changes: object) -> ModuleType:
-    """A core with the names of the real one, but for `changes`; None takes a name away."""
-    real = vars(cast("ModuleType", compiled_core()))
-    names = {name: value for name, value in {**real, **changes}.items() if value is not None}
-    return cast("ModuleType", SimpleNamespace(**names))
-
-
-@pytest.mark.parametrize(
-    ("found", "said"),
-    [
-        (lambda: other_core(__version__="0.41.0"), "0.41.0"),
-        (lambda: other_core(connect=None), "connect"),
-        (lambda: other_core(Query=object), "Query.nearest_to_text"),
-    ],
-    ids=["another version", "a function less", "a method less"],
-)
-def test_a_core_that_differs_is_not_used_and_the_public_way_answers(
-    folder: Path,
-    unknown: Callable[[ModuleType | None], None],
-    caplog: pytest.LogCaptureFixture,
-    found: Callable[[], ModuleType],
-    said: str,
-) -> None:
-    unknown(found())
-
-    with caplog.at_level(logging.WARNING, "bedivere"):
-        tables = [run(open_table(folder, "documents")) for _ in range(2)]
-
-    assert [type(table).__name__ for table in tables] == ["_PublicTable"] * 2
-    assert run(tables[0].count(None)) == ROWS
-    assert lancedb_version() == lancedb.__version__
-    [line] = caplog.messages
-    assert said in line
-
-
-def test_a_core_that_is_not_there_is_no_obstacle(folder: Path, unknown: Callable[[ModuleType | None], None]) -> None:
-    unknown(None)
-
-    assert type(run(open_table(folder, "documents"))).__name__ == "_PublicTable"
-
-
-def in_python(code: str) -> list[Any]:
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    return json.loads(done.stdout)
-
-
-def test_the_core_that_cannot_be_loaded_is_done_without(folder: Path) -> None:
-    code = (
-        "import asyncio, json, pathlib, sys\n"
-        "from importlib.machinery import ExtensionFileLoader\n"
-        "from retrieval import core\n"
-        "real, ExtensionFileLoader.exec_module = ExtensionFileLoader.exec_module, None\n"
-        "core._load.__globals__['PathFinder'].find_spec('lancedb')\n"
-        "core.compiled_core()\n"
-        "ExtensionFileLoader.exec_module = real\n"
-        f"table = asyncio.run(core.open_table(pathlib.Path({str(folder)!r}), 'documents'))\n"
-        "print(json.dumps([type(table).__name__, asyncio.run(table.count(None))]))"
-    )
-
-    assert in_python(code) == ["_PublicTable", ROWS]
-
-
-def test_the_core_is_used_without_the_package_and_the_package_takes_it_afterwards(folder: Path) -> None:
-    code = (
-        "import asyncio, json, pathlib, sys\n"
-        "from retrieval.core import open_table\n"
-        f"place = pathlib.Path({str(folder)!r})\n"
-        "table = asyncio.run(open_table(place, 'documents'))\n"
-        "before = 'lancedb' in sys.modules\n"
-        "import lancedb\n"
-        "again = lancedb.connect(place).open_table('documents')\n"
-        "print(json.dumps([before, asyncio.run(table.count(None)), again.count_rows()]))"
-    )
-
-    assert in_python(code) == [False, ROWS, ROWS]
