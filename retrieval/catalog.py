@@ -207,8 +207,8 @@ class Catalog:
 
     @property
     def has_gathered_names(self) -> bool:
-        """Whether `called` and `named` answer at once: the first time they gather the names of all documents."""
-        return "_references" in self.__dict__
+        """Whether `called` answers at once: the first time, or while another gathers names, it may have to wait."""
+        return "_references" in self.__dict__ and self._references.answers_at_once
 
     @cached_property
     def _references(self) -> References:

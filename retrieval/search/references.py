@@ -96,6 +96,12 @@ class References:
         # The collections and versions of a document stand under one path.
         return sorted(there) if len({self._columns["path"][place] for place in there}) <= _MOST_CALLED else []
 
+    @property
+    def answers_at_once(self) -> bool:
+        """Whether a question waits for no names to be gathered, or for those of a small catalog alone."""
+        known = self.__dict__
+        return "_titles" in known or known.get("_written") is not None
+
     def _may_be(self, kind: Kind, asked: str) -> bool:
         """False where it is seen without an index that no document is called so.
 

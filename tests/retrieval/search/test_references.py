@@ -183,3 +183,16 @@ def test_a_catalog_that_is_large_or_foreign_has_its_names_gathered(other: str) -
     references = References(catalog.columns)
     assert [catalog.document(place).path for place in references.called("use sqlite")] == ["adr/0012-use-sqlite.md"]
     assert "_titles" in references.__dict__
+    assert references.answers_at_once
+
+
+@pytest.mark.parametrize(("more", "small"), [("b", True), ("x" * 100_000, False)])
+def test_a_question_waits_for_the_names_of_a_large_catalog_and_for_none_of_a_small_one(more: str, small: bool) -> None:
+    references = References(Catalog.of_documents([*DOCUMENTS, document("z.md", more)]).columns)
+    assert not references.answers_at_once
+    # By a path alone: its kind of name is gathered, and others are still to come.
+    references.find("adr/0012-use-sqlite.md", DOCUMENTS[0])
+    assert not references.answers_at_once
+    references.names_in("how do I rotate the key")
+    assert references.answers_at_once
+    assert ("_titles" not in references.__dict__) == small
